@@ -1,0 +1,1 @@
+"""Loops over arrays; what they do to each element is decided in the layers below."""

@@ -1,0 +1,119 @@
+"""Splitting a long array over threads: plain Python threads around compiled loops that release the GIL.
+
+numba's own layers abort when two Python threads use them at once (workqueue) or die in a forked child (GNU OpenMP).
+Here a pool belongs to one process and is made anew after a fork; chunks are cut at fixed places, and since no result
+depends on where, none depends on the number of threads. Between chunks a waiting Ctrl-C is answered.
+"""
+
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+
+_lock = threading.Lock()
+_pool = None
+_pool_owner = None
+_threads = None
+ALIGN = 1024  # chunk edges are multiples of this many elements
+SERIAL_BELOW = 1 << 17  # elements that are not worth waking a second thread for
+
+
+def _default_threads():
+    text = os.environ.get("SOFTFLOAT_NUM_THREADS")
+    if text:
+        try:
+            return max(1, int(text))
+        except ValueError:
+            raise ValueError(
+                f"SOFTFLOAT_NUM_THREADS must be a positive integer, got {text!r}"
+            ) from None
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        return os.cpu_count() or 1
+
+
+def get_num_threads():
+    """How many threads long calls use: all available cores, unless set_num_threads or SOFTFLOAT_NUM_THREADS say less."""
+    global _threads
+    if _threads is None:
+        _threads = _default_threads()
+    return _threads
+
+
+def set_num_threads(n):
+    """Set the number of threads for this process. Results never depend on it."""
+    global _threads
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ValueError(f"the number of threads must be a positive integer, got {n!r}")
+    _threads = n
+
+
+def _executor(threads):
+    global _pool, _pool_owner
+    owner = (os.getpid(), threads)
+    with _lock:
+        if _pool is None or _pool_owner != owner:
+            # A pool of another process is left alone: its threads do not exist here.
+            if _pool is not None and _pool_owner[0] == owner[0]:
+                _pool.shutdown(wait=False)
+            _pool = ThreadPoolExecutor(threads - 1, thread_name_prefix="softfloat")
+            _pool_owner = owner
+        return _pool
+
+
+def _after_fork():
+    global _lock, _pool
+    _lock = threading.Lock()
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def run_chunks(task, size, grain):
+    """Call task(start, stop) for consecutive chunks of about `grain` elements that cover range(size).
+
+    Chunks may run at the same time in other threads, so tasks must not depend on each other. An exception, Ctrl-C
+    included, is raised once the chunks in progress have ended; no further ones begin.
+    """
+    threads = get_num_threads()
+    if size <= grain and (threads == 1 or size < SERIAL_BELOW):
+        task(0, size)
+        return
+    if threads == 1 or size < SERIAL_BELOW:
+        for start in range(0, size, grain):
+            task(start, min(size, start + grain))
+        return
+    share = -(-size // threads)
+    grain = max(ALIGN, min(grain, -(-share // ALIGN) * ALIGN))
+    starts = iter(range(0, size, grain))
+    take = threading.Lock()
+    stopped = False
+
+    def work():
+        nonlocal stopped
+        try:
+            while True:
+                with take:
+                    start = None if stopped else next(starts, None)
+                if start is None:
+                    return
+                task(start, min(size, start + grain))
+        except BaseException:
+            stopped = True
+            raise
+
+    try:
+        helpers = [_executor(threads).submit(work) for _ in range(threads - 1)]
+    except RuntimeError:  # the interpreter is shutting down, or the pool was replaced by another thread
+        helpers = []
+    try:
+        work()
+    finally:
+        # Helpers that have not begun are called off; those at work end with their chunk.
+        stopped = True
+        wait([helper for helper in helpers if not helper.cancel()])
+    for helper in helpers:
+        if not helper.cancelled():
+            helper.result()

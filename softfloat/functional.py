@@ -1,0 +1,500 @@
+"""The functions of the package: validation, broadcasting, out=, and the choice of the loop that does the work.
+
+Every function is a pure function of its inputs, the format, the rounding and the seed.
+"""
+
+from typing import Any, Literal, TypedDict, Unpack
+
+import numpy as np
+
+from softfloat.backends.exact import (
+    COUNTED,
+    MODE,
+    OFFSET,
+    RANDOM_BITS,
+    SATURATE,
+    VARIANT,
+    decode_loop,
+    exact_loop,
+    parts_loop,
+)
+from softfloat.backends.threads import run_chunks
+from softfloat.formats import as_format
+from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
+from softfloat.ops.rational import rational_parts
+from softfloat.random import WORD_BITS, make_key
+from softfloat.rounding import MODES, STOCHASTIC, Rounding, as_rounding
+from softfloat.status import active_status
+
+_SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
+_VARIANTS = {"A": 0, "B": 1, "C": 2}
+_NO_WORDS = np.zeros(0, np.int64)
+_NOTHING = np.zeros(0, np.int64)
+EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
+BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
+
+
+class Options(TypedDict, total=False):
+    """The rounding options that every operation takes; `quantize` explains them."""
+
+    rounding: Rounding | str
+    saturate: bool | Literal["finite", "propagate"]
+    seed: int | None
+    stream: int
+    offset: int
+    random: Any
+    random_bits: int
+    variant: Literal["A", "B", "C"]
+
+
+class Choice:
+    """The checked rounding options of one call."""
+
+    def __init__(
+        self,
+        rounding="ties_to_even",
+        saturate=False,
+        seed=None,
+        stream=0,
+        offset=0,
+        random=None,
+        random_bits=24,
+        variant="A",
+    ):
+        self.rounding = as_rounding(rounding)
+        self.mode = MODES[self.rounding]
+        self.saturate = _saturation(saturate)
+        self.variant = 0
+        self.bits = 24
+        self.offset = 0
+        self.key = 0
+        self.random = None
+        if self.mode < STOCHASTIC:
+            self._refuse_random(seed, random)
+            return
+        if variant not in _VARIANTS:
+            raise ValueError(f'variant must be "A", "B" or "C", got {variant!r}')
+        self.variant = _VARIANTS[variant]
+        self.bits = _integer("random_bits", random_bits, 1, WORD_BITS)
+        self.offset = _integer("offset", offset, 0, (1 << 62) - 1)
+        stream = _integer("stream", stream, 0, (1 << 64) - 1)
+        if random is not None:
+            if seed is not None:
+                raise ValueError("give seed= or random=, not both: each decides the random words")
+            self.random = _given_words(random, self.bits)
+        elif seed is None:
+            raise ValueError(
+                f'rounding="{self.rounding}" needs seed=, so that the result can be repeated '
+                "(or random=, an array of random words)"
+            )
+        else:
+            self.key = make_key(_integer("seed", seed, 0, (1 << 64) - 1), stream)
+
+    def _refuse_random(self, seed, random):
+        if random is not None:
+            raise ValueError(
+                f'random= has no meaning for rounding="{self.rounding}"; '
+                'use rounding="stochastic", or leave it out'
+            )
+
+    def array(self):
+        """The int64 array that the exact loops read."""
+        choice = np.zeros(5, np.int64)
+        choice[MODE] = self.mode
+        choice[SATURATE] = self.saturate
+        choice[RANDOM_BITS] = self.bits
+        choice[VARIANT] = self.variant
+        choice[OFFSET] = self.offset
+        return choice
+
+    def words(self, shape):
+        """Given random words, one per element of the result, in C order; empty where a seed decides."""
+        if self.random is None:
+            return _NO_WORDS
+        try:
+            words = np.broadcast_to(self.random, shape)
+        except ValueError:
+            raise ValueError(
+                f"random= of shape {self.random.shape} does not fit the result's shape {shape}"
+            ) from None
+        return np.ascontiguousarray(words).reshape(-1)
+
+
+def _integer(name, value, low, high):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}: {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in {low}..{high}, got {value}")
+    return int(value)
+
+
+def _saturation(saturate):
+    try:
+        if isinstance(saturate, (bool, np.bool_, str)):
+            return _SATURATION[saturate]
+    except KeyError:
+        pass
+    raise ValueError(f'saturate must be False, True, "finite" or "propagate", got {saturate!r}')
+
+
+def _given_words(random, bits):
+    words = np.asarray(random)
+    if words.dtype.kind not in "iu":
+        raise TypeError(f"random= must be an array of integers, got dtype {words.dtype}")
+    if words.size and not (0 <= int(words.min()) and int(words.max()) < 1 << bits):
+        raise ValueError(
+            f"random= must hold integers in 0..{(1 << bits) - 1} (random_bits={bits}), "
+            f"got {int(words.min())}..{int(words.max())}"
+        )
+    return words.astype(np.int64)
+
+
+# ---------------------------------------------------------------- running a loop
+def _bits_view(a):
+    return a.view(np.int32 if a.dtype == FLOAT32 else np.int64)
+
+
+def _mantissa(a):
+    return 23 if a.dtype == FLOAT32 else 52
+
+
+def _result_dtype(fmt, inputs):
+    """float32/float64 of the inputs if that can hold the format, else the smallest that can."""
+    wanted = FLOAT64 if any(d == FLOAT64 for d in inputs) else FLOAT32
+    if inputs and fmt.fits(wanted):
+        return wanted
+    return fmt.carrier
+
+
+def _checked_out(out, shape, allowed, what):
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out= must be a NumPy array, got {type(out).__name__}")
+    if out.dtype not in allowed or not out.dtype.isnative:
+        names = " or ".join(str(d) for d in allowed)
+        raise TypeError(f"out= must have dtype {names} to hold {what}, got {out.dtype.str}")
+    if out.shape != shape:
+        raise ValueError(f"out= must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out= is read-only")
+    return out
+
+
+def _broadcast(shapes):
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(
+            "operands of shapes " + " and ".join(map(str, shapes)) + " do not broadcast together"
+        ) from None
+
+
+def _exact(operation, arrays, fmt, choice, shape, out, codes=False):
+    """Run an exact loop over broadcast operands; returns nothing, raises where there is no result."""
+    run = exact_loop(operation)
+    record, options = fmt.record, choice.array()
+    words, key = choice.words(shape), np.uint64(choice.key)
+    mo = 0 if codes else _mantissa(out)
+    collected = active_status()
+    missing = []
+
+    def apply(blocks, target, start):
+        a, b, c = (*blocks, *[_NOTHING] * (3 - len(blocks)))
+        ma, mb, mc = (_mantissa(x) if x.dtype.kind == "f" else 52 for x in (a, b, c))
+        a, b, c = (_bits_view(x) if x.dtype.kind == "f" else x for x in (a, b, c))
+        mine = options.copy()
+        mine[OFFSET] += start
+        counts = np.zeros(COUNTED, np.int64)
+        given = words[start : start + a.size] if words.size else words
+        view = target if codes else _bits_view(target)
+        found = run(a, b, c, ma, mb, mc, view, mo, record, mine, key, given, counts)
+        if found >= 0:
+            missing.append(start + found)
+        for block in collected:
+            block.add(counts)
+
+    _each_block(apply, arrays, out, EXACT_GRAIN)
+    if missing:
+        _no_result(fmt, min(missing), shape, codes)
+
+
+def _no_result(fmt, index, shape, codes):
+    where = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
+    place = f"element {where if len(where) != 1 else where[0]}" if shape else "the value"
+    if not fmt.signed:
+        raise ValueError(f"{place} is negative, and {fmt.label} has neither a sign nor a NaN")
+    raise ValueError(f"{place} is NaN, and {fmt.label} has no code for NaN")
+
+
+def _each_block(apply, arrays, out, grain):
+    """Call apply(operand blocks, out block, index of the first element) until all of `out`, in C order, is done."""
+    if all(a.shape == out.shape and a.flags.c_contiguous for a in arrays) and out.flags.c_contiguous:
+        flat = [a.reshape(-1) for a in arrays]
+        result = out.reshape(-1)
+
+        def task(start, stop):
+            apply([a[start:stop] for a in flat], result[start:stop], start)
+
+        run_chunks(task, out.size, grain)
+        return
+    iterator = np.nditer(
+        [*arrays, out],
+        flags=["external_loop", "buffered", "zerosize_ok", "delay_bufalloc", "copy_if_overlap"],
+        op_flags=[["readonly", "contig"]] * len(arrays) + [["writeonly", "contig"]],
+        order="C",
+        buffersize=min(grain, BLOCK),
+    )
+    with iterator:
+        iterator.reset()
+        start = 0
+        for *blocks, target in iterator:
+            apply(blocks, target, start)
+            start += target.size
+
+
+def _separate(arrays, out):
+    """Copies of operands that share memory with `out` other than element by element."""
+    if out is None:
+        return arrays
+    same = lambda a: (  # noqa: E731
+        a.ctypes.data == out.ctypes.data and a.strides == out.strides and a.dtype == out.dtype
+    )
+    return [
+        a.copy() if np.may_share_memory(a, out) and not (a.shape == out.shape and same(a)) else a
+        for a in arrays
+    ]
+
+
+def _wrapper(operands):
+    """The first operand that is a subclass of ndarray decides how the result is dressed (as for NumPy's ufuncs)."""
+    for x in operands:
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
+            return x
+    return None
+
+
+def _dress(result, operands, out):
+    if out is not None:
+        return out
+    like = _wrapper(operands)
+    if like is not None and like.shape == result.shape:
+        return like.__array_wrap__(result)
+    return result[()] if result.ndim == 0 else result
+
+
+def _elementwise(operation, operands, fmt, out, options):
+    """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
+    fmt = as_format(fmt)
+    choice = Choice(**options)
+    values, dtypes = [], []
+    for x in operands:
+        value, own = as_values(x)
+        values.append(value)
+        if own and type(x) is not float:
+            dtypes.append(value.dtype)
+    if not dtypes and any(type(x) is float for x in operands):
+        dtypes = [FLOAT64]
+    shape = _broadcast([v.shape for v in values])
+    if out is None:
+        result = np.empty(shape, _result_dtype(fmt, dtypes))
+    else:
+        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+    if any(isinstance(value, Parts) for value in values):
+        exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
+        parts = rational_parts(operation, exact, choice.mode)
+        _round_parts(Parts(*(column.reshape(shape) for column in parts)), fmt, choice, result)
+    else:
+        _exact(operation, _separate(values, out), fmt, choice, shape, result)
+    return _dress(result, operands, out)
+
+
+def _carriers(fmt):
+    return [d for d in (FLOAT32, FLOAT64) if fmt.fits(d)]
+
+
+def _round_parts(parts, fmt, choice, result, codes=False):
+    run = parts_loop()
+    counts = np.zeros(COUNTED, np.int64)
+    columns = [a.reshape(-1) for a in parts.arrays]
+    flat = np.empty(parts.shape, result.dtype).reshape(-1)
+    mo = 0 if codes else _mantissa(result)
+    words = choice.words(parts.shape)
+    view = flat if codes else _bits_view(flat)
+    found = run(
+        *columns, view, mo, fmt.record, choice.array(), np.uint64(choice.key), words, counts
+    )
+    for block in active_status():
+        block.add(counts)
+    if found >= 0:
+        _no_result(fmt, found, parts.shape, codes)
+    result[...] = flat.reshape(parts.shape)
+
+
+def quantize(
+    x,
+    fmt,
+    *,
+    rounding="ties_to_even",
+    saturate=False,
+    seed=None,
+    stream=0,
+    offset=0,
+    random=None,
+    random_bits=24,
+    variant="A",
+    out=None,
+):
+    """Round every element of x to the nearest value of a format (or as `rounding` says), once.
+
+    x : anything NumPy takes as real numbers; also Fraction, Decimal and decimal strings. Never changed, unless out=x.
+    fmt : Format, or what as_format takes.   rounding : Rounding or its name.
+    saturate : False, True or "finite" (overflow and infinities give the largest finite value), or "propagate"
+        (only finite numbers saturate).
+    seed, stream, offset : for stochastic rounding; offset is the global index of element 0, so that chunks of an array
+        repeat the whole.   random : given words in [0, 2**random_bits) instead, one per element.
+    out : array of the result's shape, float32 or float64, that can hold the format; it may be x.
+    Returns values, of x's dtype if that is float32 or float64 and can hold the format, else of the smallest that can.
+    Raises TypeError for what is not real numbers, ValueError for options out of range.
+    """
+    fmt = as_format(fmt)
+    choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
+    value, own = as_values(x)
+    shape = value.shape
+    if out is None:
+        result = np.empty(shape, _result_dtype(fmt, [value.dtype] if own else []))
+    else:
+        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+    if isinstance(value, Parts):
+        _round_parts(value, fmt, choice, result)
+    else:
+        _exact("convert", _separate([value], out), fmt, choice, shape, result)
+    return _dress(result, (x,), out)
+
+
+def encode(
+    x,
+    fmt,
+    *,
+    rounding="ties_to_even",
+    saturate=False,
+    seed=None,
+    stream=0,
+    offset=0,
+    random=None,
+    random_bits=24,
+    variant="A",
+    out=None,
+):
+    """The codes of x in a format, rounding as `quantize` does: the smallest unsigned integers that hold them.
+
+    Raises ValueError for a NaN where the format has no NaN, naming the element.
+    """
+    fmt = as_format(fmt)
+    choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
+    value, _ = as_values(x)
+    if out is None:
+        result = np.empty(value.shape, fmt.code_dtype)
+    else:
+        result = _checked_out(out, value.shape, [fmt.code_dtype], f"codes of {fmt.label}")
+    if isinstance(value, Parts):
+        _round_parts(value, fmt, choice, result, codes=True)
+    else:
+        _exact("convert", _separate([value], out), fmt, choice, value.shape, result, codes=True)
+    return _dress(result, (x,), out)
+
+
+def decode(codes, fmt, *, out=None):
+    """The values of codes: float32 if that holds the format, else float64. NaN codes keep whether they signal.
+
+    codes : integers in [0, 2**fmt.bits). Raises TypeError for anything but integers, ValueError for codes out of range.
+    """
+    fmt = as_format(fmt)
+    a = np.asarray(codes)
+    if a.dtype.kind not in "iu":
+        raise TypeError(f"codes must be integers, got dtype {a.dtype}; to round values use quantize")
+    if a.size and (
+        (a.dtype.kind == "i" and int(a.min()) < 0)
+        or (a.dtype.itemsize * 8 > fmt.bits and int(a.max()) >> fmt.bits)
+    ):
+        raise ValueError(
+            f"codes of {fmt.label} lie in 0..{(1 << fmt.bits) - 1}, got {int(a.min())}..{int(a.max())}"
+        )
+    if out is None:
+        result = np.empty(a.shape, fmt.carrier)
+    else:
+        result = _checked_out(out, a.shape, _carriers(fmt), fmt.label)
+    quiet = 0
+    if fmt.specials == "ieee" and fmt.mantissa_bits > 1:
+        quiet = 1 << (fmt.mantissa_bits - 1)
+    words = a.astype(np.uint64).view(np.int64)
+    run = decode_loop()
+    record, mo = fmt.record, _mantissa(result)
+
+    def apply(blocks, target, start):
+        run(blocks[0], _bits_view(target), mo, record, quiet)
+
+    _each_block(apply, [words], result, EXACT_GRAIN)
+    return _dress(result, (codes,), out)
+
+
+def add(a, b, fmt, *, out=None, **options: Unpack[Options]):
+    """a + b, exact, rounded once to `fmt`. Operands are taken as the exact numbers they are; shapes broadcast."""
+    return _elementwise("add", (a, b), fmt, out, options)
+
+
+def subtract(a, b, fmt, *, out=None, **options: Unpack[Options]):
+    """a - b, exact, rounded once to `fmt`."""
+    return _elementwise("subtract", (a, b), fmt, out, options)
+
+
+def multiply(a, b, fmt, *, out=None, **options: Unpack[Options]):
+    """a * b, exact, rounded once to `fmt`."""
+    return _elementwise("multiply", (a, b), fmt, out, options)
+
+
+def divide(a, b, fmt, *, out=None, **options: Unpack[Options]):
+    """a / b, rounded once to `fmt`. A number over zero is an infinity of its sign (NaN in P3109 formats)."""
+    return _elementwise("divide", (a, b), fmt, out, options)
+
+
+def sqrt(a, fmt, *, out=None, **options: Unpack[Options]):
+    """The square root of a, rounded once to `fmt`; sqrt(-0) is -0."""
+    return _elementwise("sqrt", (a,), fmt, out, options)
+
+
+def fma(a, b, c, fmt, *, out=None, **options: Unpack[Options]):
+    """a * b + c, exact, rounded once to `fmt`."""
+    return _elementwise("fma", (a, b, c), fmt, out, options)
+
+
+def remainder(a, b, fmt, *, out=None, **options: Unpack[Options]):
+    """IEEE remainder: a - n*b with n the integer nearest to a/b, ties to even n (IEEE 754-2019, 5.3.1).
+
+    Exact where the operands are values of `fmt`; NumPy's remainder is another function.
+    """
+    return _elementwise("remainder", (a, b), fmt, out, options)
+
+
+def round_to_integral(x, fmt, *, out=None, **options: Unpack[Options]):
+    """x rounded to an integral value in the given mode; one beyond the largest value of `fmt` overflows."""
+    return _elementwise("round_to_integral", (x,), fmt, out, options)
+
+
+def convert(x, fmt, *, out=None, **options: Unpack[Options]):
+    """x in another format: `quantize` by the name that IEEE 754 gives it."""
+    return quantize(x, fmt, out=out, **options)
+
+
+__all__ = [
+    "add",
+    "convert",
+    "decode",
+    "divide",
+    "encode",
+    "fma",
+    "multiply",
+    "quantize",
+    "remainder",
+    "round_to_integral",
+    "sqrt",
+    "subtract",
+]
