@@ -13,26 +13,6 @@ from numba.extending import intrinsic, overload
 MASK64 = (1 << 64) - 1
 
 
-def _bitcast(source, target):
-    @intrinsic
-    def cast(context, x):
-        if x != source:
-            return None
-
-        def generate(context, builder, signature, arguments):
-            return builder.bitcast(arguments[0], context.get_value_type(target))
-
-        return target(source), generate
-
-    return cast
-
-
-float_to_bits32 = _bitcast(types.float32, types.uint32)
-bits_to_float32 = _bitcast(types.uint32, types.float32)
-float_to_bits64 = _bitcast(types.float64, types.uint64)
-bits_to_float64 = _bitcast(types.uint64, types.float64)
-
-
 def _same_width(build):
     """An intrinsic on two equal unsigned types that returns that type."""
 
@@ -142,3 +122,169 @@ def i64(n):
 @overload(i64, target="generic")
 def _i64(n):
     return lambda n: np.int64(n)
+
+
+def _by_width(build, result=None):
+    """An intrinsic of one unsigned argument; `build` also gets the width and significand field of its float."""
+
+    @intrinsic
+    def step(context, u):
+        if u not in (types.uint32, types.uint64):
+            return None
+        width, mantissa = (32, 23) if u == types.uint32 else (64, 52)
+
+        def generate(context, builder, signature, arguments):
+            return build(builder, arguments[0], width, mantissa)
+
+        return u(u), generate
+
+    return step
+
+
+def _constant(value):
+    return _by_width(lambda b, u, width, mantissa: ir.Constant(u.type, value(width, mantissa)))
+
+
+def _infinity(width, mantissa):
+    return (1 << (width - 1)) - (1 << mantissa)
+
+
+magnitude = _by_width(lambda b, u, w, m: b.and_(u, ir.Constant(u.type, (1 << (w - 1)) - 1)))
+sign_bit = _by_width(lambda b, u, w, m: b.and_(u, ir.Constant(u.type, 1 << (w - 1))))
+binade = _by_width(lambda b, u, w, m: b.and_(u, ir.Constant(u.type, _infinity(w, m))))
+zero_like = _constant(lambda w, m: 0)
+one_like = _constant(lambda w, m: 1)
+infinity_like = _constant(_infinity)
+quiet_nan_like = _constant(lambda w, m: _infinity(w, m) | 1 << (m - 1))
+
+
+@intrinsic
+def to_bits(context, x):
+    """The bits of a float32 or float64 as an unsigned integer."""
+    pairs = {types.float32: types.uint32, types.float64: types.uint64}
+    if x not in pairs:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(pairs[x]))
+
+    return pairs[x](x), generate
+
+
+@intrinsic
+def to_float(context, u):
+    """The float32 or float64 with these bits."""
+    pairs = {types.uint32: types.float32, types.uint64: types.float64}
+    if u not in pairs:
+        return None
+
+    def generate(context, builder, signature, arguments):
+        return builder.bitcast(arguments[0], context.get_value_type(pairs[u]))
+
+    return pairs[u](u), generate
+
+
+@intrinsic
+def resize(context, u, like):
+    """An unsigned integer at the width of another: zeros added or high bits dropped."""
+    if u not in (types.uint32, types.uint64) or like not in (types.uint32, types.uint64):
+        return None
+
+    def generate(context, builder, signature, arguments):
+        if u == like:
+            return arguments[0]
+        target = context.get_value_type(like)
+        if like == types.uint64:
+            return builder.zext(arguments[0], target)
+        return builder.trunc(arguments[0], target)
+
+    return like(u, like), generate
+
+
+# The control word of the processor's floating-point unit: bits that change what arithmetic gives.
+_X86_UNUSUAL = 0x8000 | 0x6000 | 0x0040  # flush to zero, rounding direction, denormals are zero (MXCSR)
+_ARM_UNUSUAL = 0x01C80000  # FZ, RMode, FZ16 (FPCR)
+STANDARD, UNKNOWN = -1, -2
+
+
+def _x86_word(builder):
+    slot = cgutils.alloca_once(builder, ir.IntType(32))
+    signature = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer()])
+    return slot, builder.bitcast(slot, ir.IntType(8).as_pointer()), signature
+
+
+@intrinsic
+def enter_standard_arithmetic(context):
+    """Make the processor round to nearest and keep subnormals, as it does unless some library changed that.
+
+    Returns STANDARD where nothing had to be done, the former control word where it was changed, or UNKNOWN on
+    processors whose control word this package cannot read.
+    """
+
+    def generate(context, builder, signature, arguments):
+        word64 = ir.IntType(64)
+        triple = builder.module.triple
+        if triple.startswith(("x86_64", "i386", "i686", "amd64")):
+            slot, pointer, kind = _x86_word(builder)
+            read = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.stmxcsr")
+            write = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.ldmxcsr")
+            builder.call(read, [pointer])
+            word = builder.load(slot)
+            unusual = builder.icmp_unsigned(
+                "!=",
+                builder.and_(word, ir.Constant(word.type, _X86_UNUSUAL)),
+                ir.Constant(word.type, 0),
+            )
+            with builder.if_then(unusual, likely=False):
+                kept = builder.and_(word, ir.Constant(word.type, 0xFFFF & ~_X86_UNUSUAL))
+                builder.store(kept, slot)
+                builder.call(write, [pointer])
+            former = builder.zext(word, word64)
+        elif triple.startswith(("aarch64", "arm64")):
+            read = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(word64, []), "llvm.aarch64.get.fpcr"
+            )
+            write = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(ir.VoidType(), [word64]), "llvm.aarch64.set.fpcr"
+            )
+            former = builder.call(read, [])
+            unusual = builder.icmp_unsigned(
+                "!=",
+                builder.and_(former, ir.Constant(word64, _ARM_UNUSUAL)),
+                ir.Constant(word64, 0),
+            )
+            with builder.if_then(unusual, likely=False):
+                builder.call(
+                    write, [builder.and_(former, ir.Constant(word64, ~_ARM_UNUSUAL & MASK64))]
+                )
+        else:
+            return ir.Constant(word64, UNKNOWN)
+        return builder.select(unusual, former, ir.Constant(word64, STANDARD))
+
+    return types.int64(), generate
+
+
+@intrinsic
+def leave_standard_arithmetic(context, former):
+    """Give the processor back the control word that enter_standard_arithmetic returned."""
+
+    def generate(context, builder, signature, arguments):
+        triple = builder.module.triple
+        word = arguments[0]
+        changed = builder.icmp_signed(">=", word, ir.Constant(word.type, 0))
+        with builder.if_then(changed, likely=False):
+            if triple.startswith(("x86_64", "i386", "i686", "amd64")):
+                slot, pointer, kind = _x86_word(builder)
+                builder.store(builder.trunc(word, ir.IntType(32)), slot)
+                write = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.sse.ldmxcsr")
+                builder.call(write, [pointer])
+            elif triple.startswith(("aarch64", "arm64")):
+                write = cgutils.get_or_insert_function(
+                    builder.module,
+                    ir.FunctionType(ir.VoidType(), [word.type]),
+                    "llvm.aarch64.set.fpcr",
+                )
+                builder.call(write, [word])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate

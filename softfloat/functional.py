@@ -7,6 +7,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
+from softfloat.backends.cpu import cast, round_in_place_loop, round_loop, round_random_loop
 from softfloat.backends.exact import (
     COUNTED,
     MODE,
@@ -19,6 +20,7 @@ from softfloat.backends.exact import (
     parts_loop,
 )
 from softfloat.backends.threads import run_chunks
+from softfloat.fast import fast_constants, fast_form
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
 from softfloat.ops.rational import rational_parts
@@ -30,6 +32,8 @@ _SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
 _VARIANTS = {"A": 0, "B": 1, "C": 2}
 _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
+SHORT = 1 << 14  # elements up to which a call is not worth more than its own overhead
+FAST_GRAIN = 1 << 20  # elements between two looks at Ctrl-C in the fast loops
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
 
@@ -188,29 +192,35 @@ def _broadcast(shapes):
         ) from None
 
 
+def _exact_block(operation, fmt, options, key, words, blocks, target, codes, collected=()):
+    """One flat block through the definition; the index of the first element without a result, or -1."""
+    a, b, c = (*blocks, *[_NOTHING] * (3 - len(blocks)))
+    ma, mb, mc = (_mantissa(x) if x.dtype.kind == "f" else 52 for x in (a, b, c))
+    a, b, c = (_bits_view(x) if x.dtype.kind == "f" else x for x in (a, b, c))
+    counts = np.zeros(COUNTED, np.int64)
+    view = target if codes else _bits_view(target)
+    mo = 0 if codes else _mantissa(target)
+    run = exact_loop(operation)
+    found = run(a, b, c, ma, mb, mc, view, mo, fmt.record, options, key, words, counts)
+    for block in collected:
+        block.add(counts)
+    return found
+
+
 def _exact(operation, arrays, fmt, choice, shape, out, codes=False):
     """Run an exact loop over broadcast operands; returns nothing, raises where there is no result."""
-    run = exact_loop(operation)
-    record, options = fmt.record, choice.array()
+    options = choice.array()
     words, key = choice.words(shape), np.uint64(choice.key)
-    mo = 0 if codes else _mantissa(out)
     collected = active_status()
     missing = []
 
     def apply(blocks, target, start):
-        a, b, c = (*blocks, *[_NOTHING] * (3 - len(blocks)))
-        ma, mb, mc = (_mantissa(x) if x.dtype.kind == "f" else 52 for x in (a, b, c))
-        a, b, c = (_bits_view(x) if x.dtype.kind == "f" else x for x in (a, b, c))
         mine = options.copy()
         mine[OFFSET] += start
-        counts = np.zeros(COUNTED, np.int64)
-        given = words[start : start + a.size] if words.size else words
-        view = target if codes else _bits_view(target)
-        found = run(a, b, c, ma, mb, mc, view, mo, record, mine, key, given, counts)
+        given = words[start : start + target.size] if words.size else words
+        found = _exact_block(operation, fmt, mine, key, given, blocks, target, codes, collected)
         if found >= 0:
             missing.append(start + found)
-        for block in collected:
-            block.add(counts)
 
     _each_block(apply, arrays, out, EXACT_GRAIN)
     if missing:
@@ -329,6 +339,64 @@ def _round_parts(parts, fmt, choice, result, codes=False):
     result[...] = flat.reshape(parts.shape)
 
 
+class Plan:
+    """A fast form ready to run: its loops and constants for one format, carrier, mode and saturation."""
+
+    def __init__(self, form, fmt, carrier, choice):
+        kind, mode, rule = self.form = form
+        bits = choice.bits
+        self.stochastic = mode >= STOCHASTIC
+        self.constants = fast_constants(kind, fmt, carrier, mode, choice.saturate, bits)
+        if self.stochastic:
+            self.run = round_random_loop(*form)
+        else:
+            self.run = round_loop(*form)
+
+    def __call__(self, x, out, key, start):
+        """Round a flat block; False where the processor's arithmetic is not known to be standard."""
+        if self.stochastic:
+            return self.run(x, out, self.constants, key, start)
+        if x.ctypes.data == out.ctypes.data:
+            return round_in_place_loop(*self.form)(out, self.constants)
+        return self.run(x, out, self.constants)
+
+
+def _plan(fmt, carrier, choice):
+    """The fast form for values of a carrier, or None; remembered on the format."""
+    if choice.random is not None:
+        return None
+    key = (carrier.char, choice.mode, choice.saturate, choice.bits, choice.variant)
+    try:
+        return fmt.plans[key]
+    except KeyError:
+        form = fast_form(
+            fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant
+        )
+        plan = fmt.plans[key] = form and Plan(form, fmt, carrier, choice)
+        return plan
+
+
+def _fast(plan, value, fmt, choice, result):
+    """Round by a fast form, block by block; blocks that it declines go through the definition."""
+    key, offset = np.uint64(choice.key), choice.offset
+    wide = FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32
+
+    def apply(blocks, target, start):
+        (x,) = blocks
+        if x.dtype == target.dtype:
+            done = plan(x, target, key, offset + start)
+        else:
+            buffer = np.empty(x.size, wide)
+            done = cast(x, buffer) and plan(buffer, buffer, key, offset + start)
+            done = done and cast(buffer, target)
+        if not done:
+            options = choice.array()
+            options[OFFSET] += start
+            _exact_block("convert", fmt, options, key, _NO_WORDS, (x,), target, False)
+
+    _each_block(apply, [value], result, FAST_GRAIN)
+
+
 def quantize(
     x,
     fmt,
@@ -355,6 +423,17 @@ def quantize(
     Returns values, of x's dtype if that is float32 or float64 and can hold the format, else of the smallest that can.
     Raises TypeError for what is not real numbers, ValueError for options out of range.
     """
+    # The common case on short arrays: nothing to check that was not checked when the plan was made.
+    if type(x) is np.ndarray and out is None and seed is None and x.ndim == 1:
+        try:
+            plan = fmt.plans[rounding, saturate, x.dtype]
+        except (AttributeError, KeyError, TypeError):
+            plan = None
+        if plan is not None and random is None and x.size < SHORT and x.flags.c_contiguous:
+            if not active_status():
+                result = np.empty(x.size, x.dtype)
+                if plan.run(x, result, plan.constants):
+                    return result
     fmt = as_format(fmt)
     choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
     value, own = as_values(x)
@@ -365,8 +444,17 @@ def quantize(
         result = _checked_out(out, shape, _carriers(fmt), fmt.label)
     if isinstance(value, Parts):
         _round_parts(value, fmt, choice, result)
+        return _dress(result, (x,), out)
+    (value,) = _separate([value], out)
+    plan = None
+    if not active_status():
+        plan = _plan(fmt, FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32, choice)
+    if plan is None:
+        _exact("convert", [value], fmt, choice, shape, result)
     else:
-        _exact("convert", _separate([value], out), fmt, choice, shape, result)
+        _fast(plan, value, fmt, choice, result)
+        if value.dtype == result.dtype and not plan.stochastic:
+            fmt.plans[rounding, saturate, value.dtype] = plan
     return _dress(result, (x,), out)
 
 

@@ -255,7 +255,7 @@ def round_number(
     flags = 0
     no_zero_field = 1 if F[UNDERFLOW] >= NORMAL else 0  # codes of exponent field 0 are normal there
     bounded = max(exponent, emin)
-    if bounded - emin >= (F[MAX_CODE] >> m) + no_zero_field:
+    if exponent - emin >= (F[MAX_CODE] >> m) + no_zero_field:
         bounded = exponent = emin  # far beyond the end: any code above the largest will do
         kept, fraction, rest = F[MAX_CODE] + 1 + (no_zero_field << m), 0, 0
     else:

@@ -9,6 +9,7 @@ import functools
 from softfloat._jit import both, jit
 from softfloat.bits import i64, u64
 from softfloat.codec import to_carrier, to_code, unpack
+from softfloat.fixed_point import FIXED
 from softfloat.format import (
     FLAGS,
     INFINITY_CODE,
@@ -27,7 +28,7 @@ from softfloat.ops.arithmetic import (
     remainder_parts,
     sqrt_parts,
 )
-from softfloat.ops.convert import integral_parts, scaled_parts
+from softfloat.ops.convert import integral_parts, round_any, scaled_parts, to_twos_complement
 from softfloat.random import WORD_BITS, element_word
 from softfloat.rounding import (
     EQUAL,
@@ -37,7 +38,6 @@ from softfloat.rounding import (
     NO_RESULT,
     SIGNALING_CLASS,
     STOCHASTIC,
-    round_parts,
 )
 
 CONVERT, ADD, SUBTRACT, MULTIPLY, DIVIDE, SQRT, FMA, REMAINDER, INTEGRAL, SCALE = range(10)
@@ -77,7 +77,9 @@ def chosen_word(choice, key, words, i):
 @both
 def store(out, i, mantissa, negative, code, F):
     """Write a result as carrier bits, or as a code where mantissa is 0."""
-    if mantissa == 0:
+    if mantissa == 0 and (F[FLAGS] & FIXED) != 0:
+        out[i] = to_twos_complement(negative, code, F)
+    elif mantissa == 0:
         out[i] = to_code(negative, code, F)
     else:
         out[i] = to_carrier(negative, code, F, mantissa, exponent_width(mantissa))
@@ -150,7 +152,7 @@ def exact_loop(operation):
                 kind, negative, exponent, high, low, raised = scaled_parts(
                     ca, na, ea, ha, i64(b[i])
                 )
-            code, flags = round_parts(
+            code, negative, flags = round_any(
                 kind, negative, exponent, high, low, raised,
                 F, mode, choice[SATURATE], word, bits, variant,
             )  # fmt: skip
@@ -184,7 +186,7 @@ def parts_loop():
             if kinds[i] == FINITE_CLASS:
                 high, low, places = normalise(high, low)
                 exponent -= places
-            code, flags = round_parts(
+            code, negative, flags = round_any(
                 kinds[i], negative, exponent, high, low, 0,
                 F, choice[MODE], choice[SATURATE], word, choice[RANDOM_BITS], choice[VARIANT],
             )  # fmt: skip
@@ -215,6 +217,9 @@ def decode_loop():
             code = codes[i]
             magnitude = code & ((1 << width) - 1)
             negative = (F[FLAGS] & SIGNED) != 0 and ((code >> width) & 1) == 1
+            if (F[FLAGS] & FIXED) != 0:
+                out[i] = to_carrier(negative, (1 << width) - magnitude if negative else magnitude, F, mo, me)
+                continue
             special = magnitude > F[MAX_CODE] and magnitude != F[INFINITY_CODE]
             if special or (negative and magnitude == 0 and (F[FLAGS] & NEGATIVE_ZERO) == 0):
                 # The top bit of a carrier's NaN field says quiet; signaling needs another bit set.

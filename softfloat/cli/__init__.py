@@ -1,0 +1,297 @@
+"""The command `softfloat`: formats (info), numbers in them (show), training in them (train).
+
+typer and rich are imported when a command runs, so that the package does without them.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import sys
+from typing import Annotated
+
+from softfloat import __version__
+from softfloat.cli.facts import (
+    MINUS,
+    SMALL,
+    UsageError,
+    all_values,
+    code_facts,
+    format_facts,
+    number_facts,
+    read_code,
+    read_formats,
+    read_number,
+    read_tensor_format,
+)
+from softfloat.formats import formats
+from softfloat.rounding import as_rounding
+
+__all__ = ["main"]
+
+EXTRA = "pip install 'softfloat-numba[cli]'"
+EXTRA_PLOT = "pip install 'softfloat-numba[plot]'"
+ROLES = (
+    "weights",
+    "activations",
+    "logits",
+    "errors",
+    "weight_gradients",
+    "optimizer",
+    "update",
+    "master",
+)
+DEFAULT_FORMATS = "binary16,bfloat16,float8_e4m3fn"
+_NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan|0x)", re.IGNORECASE)
+
+
+def _print_json(data):
+    print(json.dumps(data, indent=2, allow_nan=False))
+
+
+def info(names, values, as_json):
+    """softfloat info: formats side by side, or a list of all named ones."""
+    chosen = read_formats(names)
+    if values and not chosen:
+        raise UsageError("--values needs a format: softfloat info float8_e4m3fn --values")
+    for fmt in chosen if values else []:
+        all_values(fmt)  # refuses wide formats before anything is printed
+    if as_json:
+        _print_json([format_facts(fmt, values) for fmt in chosen or formats().values()])
+        return
+    from softfloat.cli import draw
+
+    if chosen:
+        draw.draw_formats(draw.console(), chosen, values)
+    else:
+        draw.draw_list(draw.console())
+
+
+def show(numbers, names, rounding, seed, saturate, codes, as_json):
+    """softfloat show: numbers in formats. Number i takes the random word of element i."""
+    chosen = read_formats(names)
+    if not chosen:
+        raise UsageError("--format is empty; give names such as binary16,bfloat16")
+    try:
+        rounding = as_rounding(rounding)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    stochastic = rounding.value.startswith("stochastic")
+    if stochastic and seed is None:
+        raise UsageError(f"--rounding {rounding} needs --seed, so that the result can be repeated")
+    if seed is not None and not 0 <= seed < 1 << 64:
+        raise UsageError(f"--seed must lie in 0..2**64 - 1, got {seed}")
+    records = []
+    for index, text in enumerate(numbers):
+        if codes:
+            found = [code_facts(read_code(text, fmt), fmt) for fmt in chosen]
+        else:
+            random = {"seed": seed, "offset": index} if stochastic else {}
+            options = {"rounding": rounding, "saturate": saturate, **random}
+            number = read_number(text)
+            found = [number_facts(number, fmt, options) for fmt in chosen]
+        records.append({"input": text.replace(MINUS, "-"), "formats": found})
+    if as_json:
+        _print_json(records)
+        return
+    from softfloat.cli import draw
+
+    draw.draw_numbers(draw.console(), records, chosen)
+
+
+def train(**options):
+    """softfloat train: hands the options to softfloat.training, which documents them."""
+    for role in ROLES:
+        if options[role] is not None:
+            options[role] = read_tensor_format(options[role])
+    try:
+        from softfloat.training import train_command
+
+        if importlib.util.find_spec("matplotlib"):
+            from softfloat.plot import training_figure as figure
+        else:
+            figure = None
+            print(f"softfloat: no figure without matplotlib: {EXTRA_PLOT}", file=sys.stderr)
+        return train_command(figure=figure, **options)
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        if os.environ.get("SOFTFLOAT_TRACEBACK"):
+            raise
+        raise UsageError(error) from None
+
+
+# ---------------------------------------------------------------- options
+def _application():
+    import typer
+
+    def option(*names, text, **settings):
+        return typer.Option(*names, help=text, **settings)
+
+    json_option = option("--json", text="Print JSON, and nothing else, on standard output.")
+    app = typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        help="Floating point of any format: look at formats, at numbers in them, train in them.",
+    )
+
+    def print_version(wanted: bool):
+        if wanted:
+            print(f"softfloat {__version__}")
+            raise typer.Exit
+
+    version_option = option(
+        "--version", callback=print_version, is_eager=True, text="Print the version and exit."
+    )
+
+    @app.callback()
+    def common(version: Annotated[bool, version_option] = False):
+        pass
+
+    values_option = option("--values", text=f"List all values of formats of up to {SMALL} bits.")
+    names_help = "Names such as bfloat16, or widths such as e6m9; none: list the named formats."
+
+    @app.command("info")
+    def info_command(
+        names: Annotated[
+            list[str] | None, typer.Argument(metavar="FORMAT", help=names_help)
+        ] = None,
+        values: Annotated[bool, values_option] = False,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Range, layout and special values of formats, side by side."""
+        info(names or [], values, as_json)
+
+    numbers_help = "Decimals, ratios (1/3), hex floats (0x1.8p-3), inf, nan."
+    format_option = option(
+        "--format",
+        metavar="NAMES",
+        show_default=False,
+        text=f"Formats, with commas between; without: {DEFAULT_FORMATS}.",
+    )
+    rounding_option = option(metavar="MODE", text="Such as toward_zero, stochastic; RNE, RTZ, SR.")
+    seed_option = option(metavar="N", text="For stochastic rounding.")
+    saturate_option = option("--saturate", text="Overflow gives the largest value.")
+    codes_option = option("--codes", text="The numbers are codes (bit patterns): 0x3c00.")
+
+    @app.command("show")
+    def show_command(
+        numbers: Annotated[list[str], typer.Argument(metavar="NUMBER", help=numbers_help)],
+        names: Annotated[list[str], format_option] = (DEFAULT_FORMATS,),  # type: ignore[assignment]
+        rounding: Annotated[str, rounding_option] = "ties_to_even",
+        seed: Annotated[int | None, seed_option] = None,
+        saturate: Annotated[bool, saturate_option] = False,
+        codes: Annotated[bool, codes_option] = False,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Numbers in formats: bits, exact stored value, rounding error in ulp, neighbours."""
+        show(numbers, list(names), rounding, seed, saturate, codes, as_json)
+
+    _add_train(app, option, json_option)
+    return app
+
+
+def _add_train(app, option, json_option):
+    formats_panel = "A recipe of your own"
+
+    def named(metavar, text, panel=None):
+        return option(metavar=metavar, text=text, rich_help_panel=panel, show_default=panel is None)
+
+    def role(text):
+        return named("FORMAT", text, formats_panel)
+
+    def mode(text):
+        return named("MODE", text, formats_panel)
+
+    @app.command("train")
+    def train_command(
+        recipes: Annotated[
+            str | None, named("NAMES", "Recipes, with commas between; without: the six usual ones.")
+        ] = None,
+        data: Annotated[str, named("NAME", "digits or fashion-mnist.")] = "digits",
+        data_dir: Annotated[
+            str | None, named("FOLDER", "Of the idx files of fashion-mnist.")
+        ] = None,
+        hidden: Annotated[str, named("SIZES", "Sizes of the hidden layers: 64 or 64,32.")] = "64",
+        epochs: Annotated[
+            int | None, named("N", "Passes through the data; without: as fits the data.")
+        ] = None,
+        lr: Annotated[
+            float, named("X", "Learning rate; small by default, as 0.001 shows most.")
+        ] = 1e-3,
+        batch: Annotated[int, named("N", "Images in a step.")] = 16,
+        momentum: Annotated[float, named("X", "Momentum, 0 for none.")] = 0.0,
+        seed: Annotated[int, named("N", "Of initial weights, order and stochastic rounding.")] = 0,
+        out: Annotated[str, named("FOLDER", "For results and figure.")] = "softfloat-runs",
+        weights: Annotated[str | None, role("Weights, as the products read them.")] = None,
+        activations: Annotated[str | None, role("Inputs and outputs of hidden layers.")] = None,
+        logits: Annotated[
+            str | None, role("Output of the last layer; without: as activations.")
+        ] = None,
+        errors: Annotated[
+            str | None, role("Gradients of activations, times the loss scale.")
+        ] = None,
+        weight_gradients: Annotated[
+            str | None, role("Gradients of weights, times the loss scale.")
+        ] = None,
+        optimizer: Annotated[str | None, role("Momentum; without: as weights.")] = None,
+        update: Annotated[str | None, role("The change of a weight; without: as weights.")] = None,
+        master: Annotated[
+            str | None, role("Copy of the weights that is updated; without: none.")
+        ] = None,
+        rounding: Annotated[str | None, mode("Of all tensors; stochastic for one.")] = None,
+        update_rounding: Annotated[
+            str | None, mode("Of weight + change; without: as --rounding.")
+        ] = None,
+        saturate: Annotated[
+            bool | None,
+            option("--saturate", text="Clip at the largest value.", rich_help_panel=formats_panel),
+        ] = None,
+        scaling: Annotated[
+            str | None, named("current", "Scale tensors to the range of formats.", formats_panel)
+        ] = None,
+        loss_scale: Annotated[
+            str | None, named("X", "A number such as 1024, or dynamic.", formats_panel)
+        ] = None,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Train a network on images in low and mixed precision, and compare with fp32.
+
+        Without options: six recipes on the digits of scikit-learn, one seed, a table and a figure.
+        Any option of the second block adds a recipe "custom" of these formats beside fp32.
+        """
+        return train(**locals())
+
+
+def _complain(message):
+    """Print a message as one paragraph on standard error; returns the exit code of wrong usage."""
+    print("softfloat: " + " ".join(str(message).split()), file=sys.stderr)
+    return 2
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit code. Errors of usage give one paragraph and 2."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    # -0.1 is no option: the parser gets it with a typographic minus, which read_number undoes.
+    arguments = [MINUS + a[1:] if _NEGATIVE.match(a) else a for a in arguments] or ["--help"]
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("rich", "typer"):
+            raise
+        return _complain(f"the command line needs {missing.name}; install it with: {EXTRA}")
+    try:
+        result = _application()(arguments, prog_name="softfloat", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except UsageError as error:
+        return _complain(error)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # typer's errors of usage: their class has moved between versions
+        if not hasattr(error, "format_message"):
+            raise
+        return _complain(error.format_message().replace(MINUS, "-"))

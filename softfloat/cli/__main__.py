@@ -1,0 +1,7 @@
+"""python -m softfloat.cli"""
+
+import sys
+
+from softfloat.cli import main
+
+sys.exit(main())

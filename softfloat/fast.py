@@ -1,0 +1,329 @@
+"""Rounding a float32 or float64 to a narrower format in a dozen vector instructions: the fast forms of the definition.
+
+Each form states its domain (`fast_form`); outside it the loops of the definition take over, and inside it the tests
+find the two equal. With m the target's significand field and M the carrier's:
+
+*scaled* (emin above the carrier's, m <= M - 2): with E the power of two at or below |x|, but at least 2**emin, adding
+and subtracting E * 2**(M - m) rounds |x| to nearest on the format's grid, normal and subnormal alike, because the ulp
+of the sum is the grid's; the other modes correct that by one step of E * 2**-m.
+
+*full* (the exponent range is the carrier's own): integer steps on the bits; a carry runs into the exponent as it must.
+
+A scaled stochastic decision compares the exact discarded part with (2**k - w) * 2**-k of a step: both are values of
+the carrier, so it is the decision of the definition.
+"""
+
+import math
+
+import numpy as np
+
+from softfloat._jit import jit
+from softfloat.bits import (
+    add,
+    and_,
+    binade,
+    fma,
+    infinity_like,
+    is_negative,
+    magnitude,
+    one_like,
+    or_,
+    quiet_nan_like,
+    shl,
+    shr,
+    sign_bit,
+    sub,
+    to_bits,
+    to_float,
+    unsigned_to_float,
+    xor,
+    zero_like,
+)
+from softfloat.format import CARRIERS, FLUSH, GRADUAL, GRID, NORMAL, UNDERFLOW
+from softfloat.random import WORD_BITS
+from softfloat.rounding import (
+    AWAY,
+    EQUAL,
+    EVEN,
+    FINITE,
+    NAN,
+    NEGATIVE,
+    ODD,
+    POSITIVE,
+    STOCHASTIC,
+    ZERO,
+    infinity_code,
+    overflow_code,
+)
+
+SCALED, FULL = range(2)
+# Bits of `rule`, above the two bits of the underflow rule.
+NO_NEGATIVE_ZERO, UNSIGNED, OWN_INFINITY, CLAMPED, SIGNED_NAN = 4, 8, 16, 32, 64
+BARE = 128  # infinities and NaNs are seen to by the caller
+
+# Entries of the array of constants, all as bits of the carrier's width.
+(
+    SMALLEST_BINADE,  # 2**emin, below which the grid has one step
+    SPREAD,  # 2**(M - m)
+    SPREAD_SIGNED,  # 1.5 times that
+    STEP,  # 2**-m
+    LIMIT,  # the largest |x| that nearest rounding keeps finite
+    LARGEST,
+    OVERFLOW,  # what lies beyond
+    INFINITE,  # what an infinite operand becomes
+    SMALLEST,  # the smallest positive value, where there are no subnormals
+    HALF_SMALLEST,
+    TOP_BINADE,  # 2**emax
+    LOW_HALF,  # half of a unit in the last kept place, less one
+    KEEP,  # mask of the kept bits
+    SHIFT,  # M - m
+    LAST,  # one unit in the last kept place
+    WORD_SHIFT,  # 32 - k
+    WORD_LEFT,  # M - m - k where that is positive
+    WORD_KEEP,  # mask of the bits that stochastic rounding looks at
+    WORDS,  # 2**k
+    WORD_STEP,  # 2**(-m-k)
+    CONSTANTS,
+) = range(21)
+
+
+def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
+    """(kind, mode, rule) of the fast form that rounds values of a carrier to a format, or None outside its domain."""
+    c = CARRIERS[carrier]
+    m = fmt.mantissa_bits
+    underflow = fmt.parameters[UNDERFLOW]
+    if not fmt.fits(carrier) or underflow > NORMAL or (not fmt.signed and not fmt.has_nan):
+        return None
+    if m == 0 and (mode in (EVEN, ODD) or underflow != GRADUAL):
+        return None  # there the parity of a code is that of its exponent
+    stochastic = mode >= STOCHASTIC
+    if stochastic and (variant != 0 or underflow not in (GRADUAL, FLUSH)):
+        return None
+    rule = underflow
+    if not fmt.has_negative_zero:
+        rule |= NO_NEGATIVE_ZERO
+    if not fmt.signed:
+        rule |= UNSIGNED
+    if fmt.specials == "fn":
+        rule |= SIGNED_NAN
+    whole = fmt.specials == "ieee" and fmt.emin == c.emin and fmt.max_exponent == c.emax
+    if whole and underflow == GRADUAL:
+        if mode == EQUAL and m < c.mantissa_bits:
+            return None
+        if saturate:
+            rule |= CLAMPED if saturate == FINITE else CLAMPED | OWN_INFINITY
+        # The carrier itself: nothing is cut off, whatever the mode.
+        return FULL, ZERO if m == c.mantissa_bits else mode, rule
+    if (
+        fmt.emin <= c.emin
+        or m > c.mantissa_bits - 2
+        or fmt.max_exponent + c.mantissa_bits - m > c.emax
+    ):
+        return None
+    if stochastic:
+        bits = random_bits
+        lowest = (c.emin if underflow == FLUSH else fmt.emin) - m - bits
+        if bits > c.mantissa_bits + 1 or lowest < c.emin - c.mantissa_bits:
+            return None
+    infinite = _infinite(fmt, saturate)
+    directed = mode in (POSITIVE, NEGATIVE) and infinite != fmt.max_code  # two ends that differ
+    if directed or _beyond(fmt, mode, saturate) != infinite:
+        rule |= OWN_INFINITY
+    return SCALED, mode, rule
+
+
+def _as_value(fmt, code):
+    if code == NAN:
+        return math.nan
+    return math.inf if code == fmt.infinity_code else fmt._value(code)
+
+
+def _beyond(fmt, mode, saturate):
+    """The magnitude code that overflow gives; for the directed modes, in their own direction."""
+    return overflow_code(mode == NEGATIVE, fmt.parameters, mode, saturate)
+
+
+def _infinite(fmt, saturate):
+    return infinity_code(fmt.parameters, saturate)
+
+
+def fast_constants(kind, fmt, carrier, mode, saturate, random_bits=24):
+    """The constants of a fast form, as one unsigned array."""
+    c = CARRIERS[carrier]
+    unsigned = np.dtype(f"u{c.bits // 8}").type
+    number = carrier.type
+    m, M = fmt.mantissa_bits, c.mantissa_bits
+    shift = M - m
+    P = np.zeros(CONSTANTS, unsigned)
+
+    def put(index, value):
+        P[index] = np.array(value, number).view(unsigned)
+
+    power = lambda k: math.ldexp(1.0, k) if k >= -1074 else 0.0  # noqa: E731
+    flush = fmt.subnormals == "ftz"
+    put(SMALLEST_BINADE, power(c.emin if flush else fmt.emin))
+    put(SPREAD, power(shift))
+    put(SPREAD_SIGNED, 1.5 * power(shift))
+    put(STEP, power(-m))
+    put(LARGEST, fmt.max)
+    put(OVERFLOW, _as_value(fmt, _beyond(fmt, mode, saturate)))
+    put(INFINITE, _as_value(fmt, _infinite(fmt, saturate)))
+    put(SMALLEST, fmt.smallest_normal)
+    put(HALF_SMALLEST, fmt.smallest_normal / 2)
+    top = max(fmt.max_exponent, fmt.emin)  # a format may hold nothing but subnormals
+    put(TOP_BINADE, power(top))
+    if kind == SCALED:
+        # Half a step above the largest value; that tie is kept where the largest code is even.
+        tie = number(fmt.max + power(top - m - 1))
+        kept = mode == EVEN and fmt.max_code % 2 == 0
+        put(LIMIT, tie if kept else np.nextafter(tie, number(0)))
+    P[LOW_HALF] = ((1 << shift) - 1) >> 1
+    P[KEEP] = (1 << c.bits) - (1 << shift)
+    P[SHIFT] = shift
+    P[LAST] = 1 << shift
+    used = random_bits if kind == SCALED else min(random_bits, shift)
+    if mode == EQUAL:
+        used = 1  # the top bit of the word decides
+    P[WORD_SHIFT] = WORD_BITS - used
+    unseen = max(shift - used, 0)
+    P[WORD_LEFT] = unseen
+    P[WORD_KEEP] = (1 << c.bits) - (1 << unseen)
+    put(WORDS, power(random_bits))
+    put(WORD_STEP, power(-m - random_bits))
+    return P
+
+
+@jit(inline=True)
+def load_constants(P):
+    """The constants as scalars, once per call of a loop."""
+    return (
+        to_float(P[SMALLEST_BINADE]), to_float(P[SPREAD]), to_float(P[SPREAD_SIGNED]),
+        to_float(P[STEP]), to_float(P[LIMIT]), to_float(P[LARGEST]), to_float(P[OVERFLOW]),
+        to_float(P[INFINITE]), to_float(P[SMALLEST]), to_float(P[HALF_SMALLEST]),
+        to_float(P[TOP_BINADE]), P[LOW_HALF], P[KEEP], P[SHIFT], P[LAST], P[WORD_SHIFT],
+        P[WORD_LEFT], P[WORD_KEEP], to_float(P[WORDS]), to_float(P[WORD_STEP]),
+    )  # fmt: skip
+
+
+@jit(inline=True)
+def round_full(x, p, word, mode, rule):
+    """Round to a format with the carrier's own exponent range, on the bits."""
+    largest, infinite = p[5], p[7]
+    low_half, keep, shift, last, word_shift, word_left, word_keep = p[11:18]
+    u = to_bits(x)
+    if mode == EVEN:
+        odd = and_(shr(u, shift), one_like(u))
+        r = and_(add(u, add(low_half, odd)), keep)
+    elif mode == AWAY:
+        r = and_(add(u, add(low_half, one_like(u))), keep)
+    elif mode == ZERO:
+        r = and_(u, keep)
+    elif mode == POSITIVE:
+        r = and_(add(u, zero_like(u) if is_negative(u) else sub(last, one_like(u))), keep)
+    elif mode == NEGATIVE:
+        r = and_(add(u, sub(last, one_like(u)) if is_negative(u) else zero_like(u)), keep)
+    elif mode == ODD:
+        r = and_(u, keep)
+        r = or_(r, last) if u != r else r
+    else:
+        r = and_(add(and_(u, word_keep), shl(shr(word, word_shift), word_left)), keep)
+    if rule & CLAMPED:
+        finite = magnitude(r) if to_float(magnitude(r)) < largest else to_bits(largest)
+        if rule & OWN_INFINITY:
+            finite = to_bits(infinite) if magnitude(u) == infinity_like(u) else finite
+        r = or_(finite, sign_bit(u))
+    if rule & BARE:
+        return to_float(r)
+    return to_float(r) if x == x else to_float(quiet_nan_like(u))
+
+
+@jit(inline=True)
+def round_scaled(x, p, word, mode, rule):
+    """Round to a format whose exponents lie well inside the carrier's, by adding and subtracting a power of two."""
+    emin, spread, spread_signed, step, limit, largest, overflow, infinite, smallest, half = p[:10]
+    top, words, word_step, word_shift = p[10], p[18], p[19], p[15]
+    u = to_bits(x)
+    sign = sign_bit(u)
+    a = to_float(magnitude(u))
+    inf = to_float(infinity_like(u))
+    zero = to_float(zero_like(u))
+    if mode == POSITIVE or mode == NEGATIVE:
+        # On signed numbers: with 1.5 times the power, the sum stays in one binade for either sign.
+        if mode == POSITIVE:
+            c = -largest if x < -largest else x
+        else:
+            c = largest if x > largest else x
+        E = to_float(binade(to_bits(c)))
+        E = E if E > emin else emin
+        s = fma(-E, spread_signed, fma(E, spread_signed, c))
+        if mode == POSITIVE:
+            s = fma(E, step, s) if s < c else s
+            s = overflow if x > largest else s
+        else:
+            s = fma(-E, step, s) if s > c else s
+            s = -overflow if x < -largest else s
+        y = to_float(magnitude(to_bits(s)))
+    else:
+        c = a
+        if mode == ODD:
+            c = largest if a > largest else a
+            E = to_float(binade(to_bits(c)))
+        else:
+            E = to_float(binade(u))
+        E = E if E > emin else emin
+        if mode == STOCHASTIC or mode == EQUAL:
+            E = top if E > top else E
+        if mode == AWAY:  # a last bit set breaks ties upwards and changes nothing else
+            c = to_float(or_(magnitude(u), one_like(u)))
+        t = fma(E, spread, c)
+        y = fma(-E, spread, t)
+        if mode == EVEN or mode == AWAY:
+            y = overflow if a > limit else y
+        elif mode == ZERO:
+            y = fma(-E, step, y) if y > a else y
+            y = y if y < largest else overflow
+        elif mode == ODD:
+            rest = c - y
+            stepped = fma(to_float(or_(to_bits(E), sign_bit(to_bits(rest)))), step, y)
+            even = and_(to_bits(t), one_like(u)) == zero_like(u)
+            y = stepped if (rest != zero) & even else y
+            y = overflow if a > largest else y
+        else:
+            below = fma(-E, step, y) if y > a else y
+            if mode == EQUAL:
+                up = (a > below) & (shr(word, word_shift) != zero_like(u))
+            else:
+                steps = words - unsigned_to_float(shr(word, word_shift))
+                up = a - below >= steps * (E * word_step)
+            y = fma(E, step, below) if up else below
+            y = overflow if y > largest else y
+    if rule & 3 == FLUSH:
+        y = zero if y < smallest else y
+    elif rule & 3 != GRADUAL:
+        if mode == EVEN:
+            up = a > half
+        elif mode == AWAY:
+            up = a >= half
+        elif mode == ZERO:
+            up = a < zero
+        elif mode == POSITIVE:
+            up = x > zero
+        elif mode == NEGATIVE:
+            up = x < zero
+        else:
+            up = a > zero
+        y = (smallest if up else zero) if a < smallest else y
+    if rule & BARE and rule & (UNSIGNED | NO_NEGATIVE_ZERO) == 0:
+        return to_float(or_(to_bits(y), sign))
+    if rule & OWN_INFINITY:
+        y = infinite if a == inf else y
+    nan = to_float(quiet_nan_like(u))
+    if rule & UNSIGNED:
+        y = nan if (sign != zero_like(u)) & (y > zero) else y
+        return y if x == x else nan
+    if rule & NO_NEGATIVE_ZERO:
+        y = to_float(or_(to_bits(y), sign)) if y > zero else y
+        return y if x == x else nan
+    if rule & SIGNED_NAN:
+        return to_float(or_(to_bits(y if x == x else nan), sign))
+    return to_float(or_(to_bits(y), sign)) if x == x else nan

@@ -1,0 +1,218 @@
+"""Figures, drawn with matplotlib without touching its global state.
+
+Colours are those of Okabe and Ito, Color Universal Design (2008), told apart by every kind of
+colour vision; what a colour says, a dash, a marker or a word says too.
+"""
+
+import io
+import math
+from pathlib import Path
+
+from softfloat.formats import binary16
+from softfloat.training._extras import need
+from softfloat.training.report import write_atomically
+from softfloat.training.run import range_of
+
+BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
+    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
+)  # fmt: skip
+LINES = (
+    (VERMILION, "-", "o"),
+    (ORANGE, "-", "s"),
+    (BLUE, "--", "^"),
+    (GREEN, "--", "D"),
+    (PURPLE, "-.", "v"),
+    (SKY, ":", "P"),
+    (BLACK, ":", "X"),
+)
+INK, FAINT = "#333333", "#8a8a8a"
+NORMAL_FILL, SUBNORMAL_FILL = "#d7e8f4", "#eef5fa"
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def training_figure(report, path=None):
+    """Loss curves of all recipes, and the errors' exponents against the range of their format.
+
+    report : training.Report.   path : None, or a file to write, PNG, PDF or SVG by its suffix.
+    Returns the matplotlib Figure. Raises ImportError without matplotlib, ValueError without runs.
+    """
+    matplotlib = need("matplotlib", "a figure", "plot")
+    from matplotlib.figure import Figure
+
+    if not report.runs:
+        raise ValueError("the report has no finished run to draw")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(12.5, 5.6), layout="constrained")
+        left, right = figure.subfigures(1, 2, width_ratios=(1, 1.12), wspace=0.03)
+        loss_curves(left.subplots(), report)
+        error_histograms(right.subplots(2, 1, sharex=True, sharey=True), report)
+        s = report.settings
+        sizes = "-".join(map(str, s.hidden))
+        figure.suptitle(
+            f"Training on {s.data}: hidden {sizes}, batch {s.batch}, "
+            f"learning rate {s.lr:g}, seed {s.seed}",
+            x=0.01, ha="left", fontsize=12, fontweight="bold",
+        )  # fmt: skip
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def save(figure, path):
+    """Write a figure in the format of the path's suffix (default PNG), atomically."""
+    kind = Path(path).suffix.lstrip(".") or "png"
+    raw = io.BytesIO()
+    figure.savefig(raw, format=kind, dpi=150)
+    write_atomically(path, raw.getvalue())
+
+
+def loss_curves(axes, report):
+    """Mean training loss per epoch, a line for each recipe.
+
+    fp32 is the broad grey one: recipes as good as it lie on it, and can still be seen.
+    """
+    styles = iter(LINES * 10)
+    for position, run in enumerate(report.runs):
+        epochs = [point["epoch"] for point in run.curve]
+        losses = [point["loss"] for point in run.curve]
+        ended = f"stopped: loss not finite (step {run.steps})"
+        result = f"{run.accuracy:.3f}" if run.status == "finished" else ended
+        label = f"{run.policy}  {result}"
+        if run.policy == "fp32":
+            axes.plot(epochs, losses, color="#b5b5b5", linewidth=7, label=label, zorder=1)
+            continue
+        colour, dash, marker = next(styles)
+        every = max(1, len(epochs) // 7)
+        axes.plot(
+            epochs, losses, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=2,
+            marker=marker, markersize=6, markeredgecolor="white",
+            markevery=(position * every // len(report.runs), every),
+        )  # fmt: skip
+    axes.set_title("Training loss of every recipe")
+    axes.set_xlabel("epoch")
+    axes.set_ylabel("cross entropy, mean of the epoch")
+    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low - 0.02 * (high - low), high)
+    axes.legend(
+        title="recipe, test accuracy", loc="lower left", frameon=True, framealpha=0.9,
+        edgecolor="none", alignment="left", handlelength=3.2, fontsize=9.5,
+    )  # fmt: skip
+
+
+def error_histograms(axes, report):
+    """Histograms of log2 of the errors, before and after the loss scale, over their format's range.
+
+    axes : two, one above the other, with a common x axis.
+    """
+    run, limits = _scaled_run(report)
+    before = {int(e): n for e, n in run.histograms["errors_unscaled"].items()}
+    after = {int(e): n for e, n in run.histograms["errors"].items()}
+    lowest, _, top = _edges(limits)
+    x_low = min(lowest - 6, *before, *after)
+    x_high = max(top + 5, *before, *after) + 1
+    rows = [(before, "Without a loss scale")]
+    if run.loss_scale is not None:
+        kind = f"After scaling by the loss scale (last {_power(run.loss_scale)})"
+        rows = [(before, "Before scaling"), (after, kind)]
+    for ax, (counts, title) in zip(axes, rows, strict=False):
+        _range_bands(ax, limits, x_low, x_high)
+        _bars(ax, counts)
+        ax.set_title(_verdict(counts, title, limits))
+        ax.set_ylabel("share of values")
+    for ax in axes[len(rows) :]:
+        ax.set_visible(False)
+    bottom = axes[len(rows) - 1]
+    bottom.set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
+    bottom.tick_params(labelbottom=True)
+    bottom.set_xlim(x_low, x_high)
+
+
+def _scaled_run(report):
+    """The run whose errors are drawn, and the range they are drawn against.
+
+    The first with a loss scale, else the first with errors in binary16, else the first of all.
+    """
+    usable = [run for run in report.runs if run.histograms.get("errors_unscaled")]
+    if not usable:
+        raise ValueError("no run has recorded errors")
+    half = range_of(binary16)
+    scaled = [run for run in usable if run.loss_scale is not None]
+    narrow = [run for run in usable if run.ranges.get("errors") == half]
+    run = (scaled or narrow or usable)[0]
+    return run, run.ranges.get("errors", half)
+
+
+def _edges(limits):
+    """Exponents where the range starts, where its normal numbers start, and just above its end."""
+    lowest, normal = (math.frexp(limits[key])[1] - 1 for key in ("smallest", "smallest_normal"))
+    return lowest, normal, math.frexp(limits["largest"])[1]
+
+
+def _range_bands(ax, limits, x_low, x_high):
+    lowest, normal, top = _edges(limits)
+    ax.axvspan(normal, top, color=NORMAL_FILL, zorder=0)
+    if lowest < normal:
+        ax.axvspan(lowest, normal, color=SUBNORMAL_FILL, zorder=0)
+    for edge in {lowest, normal, top}:
+        ax.axvline(edge, color=FAINT, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    words = [
+        (normal, top, f"{limits['format']}: normal" if lowest < normal else limits["format"]),
+        (lowest, normal, "subnormal"),
+        (x_low, lowest, "to zero"),
+        (top, x_high, "over"),
+    ]
+    for start, stop, text in words:
+        if stop - start >= 4:
+            ax.text(
+                (start + stop) / 2, 0.97, text, transform=ax.get_xaxis_transform(), ha="center",
+                va="top", fontsize=9, color="#555555",
+            )  # fmt: skip
+
+
+def _bars(ax, counts):
+    """Shares on a logarithmic axis, as the tail is what matters."""
+    total = sum(counts.values())
+    exponents = sorted(counts)
+    heights = [counts[e] / total for e in exponents]
+    ax.bar(
+        exponents, heights, width=1.0, align="edge", color=BLUE, edgecolor="white", linewidth=0.6,
+        zorder=2,
+    )  # fmt: skip
+    ax.set_yscale("log")
+    ax.set_ylim(1e-7, 30)
+    ax.set_yticks([1e-6, 1e-4, 1e-2, 1], ["0.0001 %", "0.01 %", "1 %", "100 %"])
+    ax.minorticks_off()
+
+
+def _verdict(counts, title, limits):
+    """The title: how much of the histogram lies where the format has fewer digits, or none."""
+    total = sum(counts.values())
+    _, normal, top = _edges(limits)
+    below = sum(n for e, n in counts.items() if e < normal) / total
+    over = sum(n for e, n in counts.items() if e >= top) / total
+    text = f"{title}: {_percent(below)} below the normal range"
+    return text + (f", {_percent(over)} above" if over else "")
+
+
+def _percent(share):
+    if share == 0:
+        return "nothing"
+    return f"{100 * share:.2g} %" if share >= 1e-4 else "under 0.01 %"
+
+
+def _power(scale):
+    fraction, exponent = math.frexp(scale)
+    return f"2$^{{{exponent - 1}}}$" if fraction == 0.5 else f"{scale:g}"

@@ -1,0 +1,399 @@
+"""Training runs: one step under a policy, one run, and all recipes one after the other.
+
+The same seed gives the same bits: initial weights, the order of images and every random bit of
+rounding are functions of the seed. The products are NumPy's; where threadpoolctl is installed
+(scikit-learn brings it) they run on one thread, so that the number of threads cannot change a sum.
+Another BLAS, or another kind of processor, may sum in another order.
+"""
+
+import contextlib
+import math
+import time
+import warnings
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from softfloat.training.cast import Caster
+from softfloat.training.data import Dataset, load
+from softfloat.training.monitor import BIAS, Monitor
+from softfloat.training.network import (
+    SGD,
+    Network,
+    permutation,
+    raw_words,
+    softmax_cross_entropy,
+)
+from softfloat.training.policy import DEFAULT_RECIPES, ROLES, as_policy
+from softfloat.training.scaler import LossScaler
+
+DEFAULT_EPOCHS = {"digits": 40, "fashion-mnist": 2}
+EVALUATION = 1 << 30  # first step of evaluation, which so shares no random word with training
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is not finite; the message names the first tensor that went bad."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all runs of a report share.
+
+    hidden : sizes of the hidden layers, one or more.   epochs : None, a number that suits the data
+        set.
+    lr : learning rate.   batch : images in a step; a rest smaller than that is left out of the
+        epoch.
+    """
+
+    data: str = "digits"
+    data_dir: Any = None
+    hidden: tuple = (64,)
+    epochs: int | None = None
+    lr: float = 1e-3
+    batch: int = 16
+    momentum: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self):
+        hidden = (self.hidden,) if isinstance(self.hidden, (int, np.integer)) else self.hidden
+        object.__setattr__(
+            self, "hidden", tuple(_count("a size in hidden", h, 1, 1 << 20) for h in hidden)
+        )
+        if self.epochs is None:
+            object.__setattr__(self, "epochs", DEFAULT_EPOCHS.get(self.data, 1))
+        _count("epochs", self.epochs, 1, 1 << 20)
+        _count("batch", self.batch, 1, 1 << 20)
+        _count("seed", self.seed, 0, (1 << 64) - 1)
+        SGD(self.lr, self.momentum)
+
+
+def _count(name, value, low, high):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in {low}..{high}, got {value}")
+    return int(value)
+
+
+class Trainer:
+    """A network, its parameters and everything that a step changes.
+
+    `parameters` are the stored weights: the master copy where the policy has one.
+    """
+
+    def __init__(self, policy, sizes, *, lr=1e-3, momentum=0.0, seed=0, monitor=None):
+        self.policy = as_policy(policy)
+        self.network = Network(sizes)
+        self.optimizer = SGD(lr, momentum)
+        self.cast = Caster(self.policy, seed, monitor)
+        self.scaler = None
+        if self.policy.loss_scale == "dynamic":
+            self.scaler = LossScaler()
+        elif self.policy.loss_scale is not None:
+            self.scaler = LossScaler(self.policy.loss_scale, dynamic=False)
+        self.steps = 0
+        initial = self.network.initial(seed)
+        quiet = Caster(self.policy, seed)
+        self.parameters = {
+            key: quiet(value.astype(self.policy.dtype), "stored", f"{key}.initial")
+            for key, value in initial.items()
+        }
+
+    def step(self, images, labels):
+        """One step of gradient descent on a batch. Returns the loss before it. Raises
+        DivergenceError.
+        """
+        cast, scaler = self.cast, self.scaler
+        cast.step = self.steps
+        cast.loss_scale = scale = 1.0 if scaler is None else scaler.scale
+        with np.errstate(all="ignore"):
+            logits = self.network.forward(
+                images.astype(self.policy.dtype, copy=False), self.parameters, cast
+            )
+            loss, gradient = softmax_cross_entropy(logits, labels)
+            if not math.isfinite(loss):
+                raise DivergenceError(self._diagnosis(loss))
+            gradients = self.network.backward(gradient * gradient.dtype.type(scale), cast)
+            finite = True
+            if scaler is not None:
+                gradients, finite = scaler.unscale(gradients)
+                scaler.update(finite)
+            if finite:
+                self.optimizer.step(self.parameters, gradients, cast)
+            else:
+                cast.bad = None  # a skipped step leaves no trace in the weights
+        self.steps += 1
+        return loss
+
+    def _diagnosis(self, loss):
+        bad = self.cast.bad or "none was seen; the loss itself overflowed"
+        return (
+            f"stopped at step {self.steps}: the loss is {loss}. First tensor that went bad: {bad}"
+        )
+
+    def evaluate(self, images, labels, block=4096):
+        """(mean loss, accuracy) of the network as it stands, rounded as in training, not counted."""
+        cast = Caster(self.policy, self.cast.seed)
+        total, right = 0.0, 0
+        with np.errstate(all="ignore"):
+            for k, start in enumerate(range(0, len(labels), block)):
+                cast.step = EVALUATION + k
+                x = images[start : start + block].astype(self.policy.dtype, copy=False)
+                y = labels[start : start + block]
+                logits = self.network.forward(x, self.parameters, cast)
+                total += softmax_cross_entropy(logits, y)[0] * len(y)
+                right += int(np.count_nonzero(logits.argmax(axis=1) == y))
+        return total / len(labels), right / len(labels)
+
+
+@dataclass
+class Run:
+    """The result of one recipe. Percentages are of the run's whole account (`Monitor`).
+
+    accuracy : on the test images, in 0..1.   loss : mean training loss of the last epoch. Both are
+        NaN for a run that diverged.
+    curve : one dict an epoch: epoch, loss, test_loss, accuracy.
+    flushed : nonzero values that rounding made zero; overflowed : that left the range or were
+        clipped at its end.
+    seconds : time in training steps.   time_ratio : that time over fp32's, None without fp32.
+    status : "finished" or "diverged", and then `message` names the first tensor that went bad.
+    histograms : per role {exponent: count}, before rounding; "errors_unscaled" without loss scale.
+    ranges : per rounded role the format, its smallest, smallest normal and largest value.
+    """
+
+    policy: str
+    accuracy: float = math.nan
+    loss: float = math.nan
+    updates_lost_percent: float = 0.0
+    flushed_percent: float = 0.0
+    overflowed_percent: float = 0.0
+    seconds: float = 0.0
+    time_ratio: float | None = None
+    status: str = "finished"
+    message: str = ""
+    steps: int = 0
+    skipped_steps: int = 0
+    loss_scale: float | None = None
+    median_update_exponent: int | None = None
+    formats: dict = field(default_factory=dict)
+    counts: dict = field(default_factory=dict)
+    curve: list = field(default_factory=list)
+    histograms: dict = field(default_factory=dict)
+    ranges: dict = field(default_factory=dict)
+    settings: dict = field(default_factory=dict)
+
+    def to_dict(self):
+        """Plain Python values, ready for JSON: what is not finite is None."""
+        return _plain(asdict(self))
+
+
+def _plain(value):
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bool, str)) or value is None:
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    return str(value)
+
+
+@dataclass
+class Report:
+    """All runs in the order of the recipes, their settings, and whether Ctrl-C ended them early."""
+
+    runs: list
+    settings: Settings
+    interrupted: bool = False
+    recipes: tuple = ()
+
+    @property
+    def missing(self):
+        """Names of the recipes that were asked for and did not finish."""
+        done = {run.policy for run in self.runs}
+        return [name for name in self.recipes if name not in done]
+
+    def to_dict(self):
+        settings = _plain(asdict(self.settings))
+        runs = [run.to_dict() for run in self.runs]
+        return {"settings": settings, "interrupted": self.interrupted, "runs": runs}
+
+    def note(self):
+        """A paragraph: how large the updates were against the weights, and what that means."""
+        measured = [r for r in self.runs if r.median_update_exponent is not None]
+        if not measured:
+            return ""
+        run = next((r for r in measured if r.policy == "fp32"), measured[0])
+        e = run.median_update_exponent
+        return (
+            f"At a learning rate of {self.settings.lr:g} half of all updates are smaller than "
+            f"about 2**{e + 1} of their weight ({run.policy}). {_consequence(e)}"
+        )
+
+
+def _consequence(exponent):
+    """What updates of that size mean for formats that round to nearest."""
+    if exponent <= -9:
+        return (
+            "Rounding to nearest loses an update below half an ulp, 2**-12 to 2**-11 of the weight "
+            "in binary16 and 2**-9 to 2**-8 in bfloat16. So it goes late in any long training; "
+            "this setting is so from the start. With --lr 0.1 the updates are larger and the "
+            "difference goes."
+        )
+    return (
+        "Half an ulp is 2**-12 to 2**-11 of the weight in binary16 and 2**-9 to 2**-8 in bfloat16: "
+        "rounding to nearest loses the smaller updates, but those that matter arrive. With --lr "
+        "0.001 most are smaller than that, as late in any long training."
+    )
+
+
+@contextlib.contextmanager
+def one_blas_thread():
+    """NumPy's products on one thread, if threadpoolctl is there to ask for it."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield False
+        return
+    with threadpool_limits(limits=1, user_api="blas"):
+        yield True
+
+
+def train(policy, data="digits", *, settings=None, progress=None):
+    """Train one recipe. Returns a Run; a loss that is not finite ends it with status "diverged".
+
+    policy : Policy or its name.   data : Dataset or its name.   settings : Settings.
+    progress : called as progress(name, step, steps, loss) after every step.
+    """
+    policy = as_policy(policy)
+    settings = Settings() if settings is None else settings
+    data = data if isinstance(data, Dataset) else load(data, settings.data_dir)
+    with one_blas_thread():
+        return _train(policy, data, settings, progress)
+
+
+def _train(policy, data, settings, progress):
+    monitor = Monitor()
+    make = lambda watch: Trainer(  # noqa: E731
+        policy, _sizes(data, settings), lr=settings.lr, momentum=settings.momentum,
+        seed=settings.seed, monitor=watch,
+    )  # fmt: skip
+    batch = min(settings.batch, len(data.labels))
+    _warm_up(make(Monitor()), data, batch)
+    trainer = make(monitor)
+    per_epoch = len(data.labels) // batch
+    run = Run(policy.name, formats=_plain(policy.labels()), settings=_plain(asdict(settings)))
+    try:
+        for epoch in range(settings.epochs):
+            order = permutation(raw_words(settings.seed, 1, epoch), len(data.labels))
+            total = 0.0
+            for k in range(per_epoch):
+                chosen = order[k * batch : (k + 1) * batch]
+                images, labels = data.images[chosen], data.labels[chosen]
+                start = time.perf_counter()
+                loss = trainer.step(images, labels)
+                run.seconds += time.perf_counter() - start
+                total += loss
+                if progress is not None:
+                    progress(policy.name, trainer.steps, per_epoch * settings.epochs, loss)
+            test_loss, accuracy = trainer.evaluate(data.test_images, data.test_labels)
+            run.loss, run.accuracy = total / per_epoch, accuracy
+            run.curve.append(
+                {"epoch": epoch + 1, "loss": run.loss, "test_loss": test_loss, "accuracy": accuracy}
+            )
+    except DivergenceError as error:
+        run.status, run.message = "diverged", f"{policy.name} {error}"
+        run.loss = run.accuracy = math.nan
+    _close_account(run, trainer, monitor)
+    return run
+
+
+def _sizes(data, settings):
+    return (data.images.shape[1], *settings.hidden, data.classes)
+
+
+def _warm_up(trainer, data, batch):
+    """Two steps that count for nothing: what they compile is no part of a recipe's time."""
+    with contextlib.suppress(DivergenceError), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(2):
+            trainer.step(data.images[:batch], data.labels[:batch])
+        trainer.evaluate(data.images[:batch], data.labels[:batch])
+
+
+def _close_account(run, trainer, monitor):
+    run.steps = trainer.steps
+    run.updates_lost_percent = monitor.lost_percent
+    run.flushed_percent = monitor.percent("flushed")
+    run.overflowed_percent = monitor.percent("overflowed") + monitor.percent("saturated")
+    run.counts = {role: dict(monitor.counts[role]) for role in ROLES}
+    run.counts["lost"] = {"updates": monitor.updates, "lost": monitor.lost}
+    run.median_update_exponent = monitor.median_ratio
+    if trainer.scaler is not None:
+        run.skipped_steps, run.loss_scale = trainer.scaler.skipped, trainer.scaler.scale
+    run.histograms = {role: _sparse(monitor.histograms[role]) for role in ROLES}
+    run.histograms["errors_unscaled"] = _sparse(monitor.unscaled)
+    grids = trainer.policy.grids
+    run.ranges = {role: range_of(grids[role]) for role in ROLES if grids[role] is not None}
+
+
+def range_of(fmt):
+    """Label, smallest positive, smallest normal and largest value of a format, as a dict."""
+    fixed = getattr(fmt, "is_fixed", False)
+    smallest = fmt.resolution if fixed else fmt.smallest_subnormal
+    normal = smallest if fixed else fmt.smallest_normal
+    return {
+        "format": fmt.label,
+        "smallest": smallest,
+        "smallest_normal": normal,
+        "largest": fmt.max,
+    }
+
+
+def _sparse(counts):
+    """{exponent: count} of the bins that are not empty."""
+    return {int(i) - BIAS: int(counts[i]) for i in np.flatnonzero(counts)}
+
+
+def run_recipes(recipes=None, *, progress=None, on_run=None, **settings):
+    """Train every recipe, one after the other, on the same data with the same seed: a Report.
+
+    recipes : names and Policies; by default DEFAULT_RECIPES.
+    settings : the fields of Settings: data (a name or a Dataset), data_dir, hidden, epochs, lr,
+        batch, momentum, seed.
+    progress : called as progress(name, step, steps, loss) after every step.
+    on_run : called with the Report so far after every run, to keep what is finished.
+
+    Ctrl-C ends the run at hand; the Report then holds those that finished, and `interrupted` is
+    True.
+    """
+    policies = [as_policy(r) for r in (DEFAULT_RECIPES if recipes is None else recipes)]
+    names = [policy.name for policy in policies]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"give one or more recipes of different names, got {names}")
+    data = settings.pop("data", "digits")
+    ready = isinstance(data, Dataset)
+    settings = Settings(data=data.name if ready else data, **settings)
+    data = data if ready else load(data, settings.data_dir)
+    report = Report([], settings, recipes=tuple(names))
+    try:
+        for policy in policies:
+            run = train(policy, data, settings=settings, progress=progress)
+            report.runs.append(run)
+            _compare_times(report.runs)
+            if on_run is not None:
+                on_run(report)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    return report
+
+
+def _compare_times(runs):
+    reference = next((r for r in runs if r.policy == "fp32" and r.seconds > 0), None)
+    for run in runs:
+        if reference is not None and run.status == reference.status == "finished":
+            run.time_ratio = run.seconds / reference.seconds
