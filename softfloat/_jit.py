@@ -116,7 +116,11 @@ class _LazyCache:
         if self._opened is None:
             try:
                 self._opened = _SourceCache(self._function) if cache_folder() else False
-            except (OSError, RuntimeError, ValueError):  # a function outside the package has no place here
+            except (
+                OSError,
+                RuntimeError,
+                ValueError,
+            ):  # a function outside the package has no place here
                 self._opened = False
         return self._opened
 

@@ -154,6 +154,7 @@ sign_bit = _by_width(lambda b, u, w, m: b.and_(u, ir.Constant(u.type, 1 << (w - 
 binade = _by_width(lambda b, u, w, m: b.and_(u, ir.Constant(u.type, _infinity(w, m))))
 zero_like = _constant(lambda w, m: 0)
 one_like = _constant(lambda w, m: 1)
+top_position = _constant(lambda w, m: w - 1)
 infinity_like = _constant(_infinity)
 quiet_nan_like = _constant(lambda w, m: _infinity(w, m) | 1 << (m - 1))
 
@@ -202,7 +203,9 @@ def resize(context, u, like):
 
 
 # The control word of the processor's floating-point unit: bits that change what arithmetic gives.
-_X86_UNUSUAL = 0x8000 | 0x6000 | 0x0040  # flush to zero, rounding direction, denormals are zero (MXCSR)
+_X86_UNUSUAL = (
+    0x8000 | 0x6000 | 0x0040
+)  # flush to zero, rounding direction, denormals are zero (MXCSR)
 _ARM_UNUSUAL = 0x01C80000  # FZ, RMode, FZ16 (FPCR)
 STANDARD, UNKNOWN = -1, -2
 

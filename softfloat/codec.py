@@ -32,6 +32,7 @@ from softfloat.rounding import (
     ZERO_CLASS,
 )
 
+
 @both
 def unpack(bits, carrier_mantissa, carrier_exponent):
     """Take apart the bits of a float32 or float64 given as a signed integer.

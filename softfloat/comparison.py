@@ -1,8 +1,8 @@
-"""Comparisons, minimum and maximum, neighbours, classes, signs, exponents, and conversion to integers.
+"""Comparisons, minimum and maximum, neighbours, classes, signs, exponents, and integers.
 
-Nothing here is rounded unless a format is named, and nothing depends on how the processor treats subnormals. All take
-what `quantize` takes: large integers, longdouble, Fraction, Decimal and decimal strings too, each as the exact number
-that it is.
+Nothing here is rounded unless a format is named, and nothing depends on how the processor treats
+subnormals. All take what `quantize` takes: large integers, longdouble, Fraction, Decimal and
+decimal strings too, each as the exact number that it is.
 
 Source: IEEE 754-2019, sections 5.3, 5.6 to 5.8, 5.10, 5.11 and 9.6.
 """
@@ -60,7 +60,7 @@ from softfloat.ops.compare import CLASS_NAMES, FIRST, NEITHER
 from softfloat.rounding import INFINITE_CLASS, NO_SATURATION, QUIET_CLASS, ZERO_CLASS
 from softfloat.status import active_status
 
-_UINT8, _BOOL = np.dtype(np.uint8), np.dtype(bool)
+_UINT8 = np.dtype(np.uint8)
 _LARGEST_POWER = 1 << 40
 _NAMES = np.array(CLASS_NAMES)
 
@@ -75,12 +75,26 @@ class _Operands:
         self.values = [value for value, _ in taken]
         self.shape = _broadcast([value.shape for value in self.values])
         self.exact = any(isinstance(value, Parts) for value in self.values)
-        self.dtypes = [v.dtype for (v, own), x in zip(taken, given, strict=True) if own and type(x) is not float]
+        self.dtypes = [
+            value.dtype
+            for (value, own), x in zip(taken, given, strict=True)
+            if own and type(x) is not float
+        ]
         if not self.dtypes and any(type(x) is float for x in given):
             self.dtypes = [FLOAT64]
+        # Asked for here: blocks may be done by threads that know nothing of the caller's context.
+        self.collected = active_status()
+
+    def report(self, counts):
+        """Add the flags of a block to the status blocks around the call."""
+        for block in self.collected:
+            block.add(counts)
 
     def common_dtype(self):
-        """The narrowest carrier that holds every operand; a Python number counts only if float32 does not hold it."""
+        """The narrowest carrier that holds every operand.
+
+        A Python number counts only where float32 does not hold it.
+        """
         weak = [type(x) in (bool, int, float) for x in self.given]
         if all(weak):
             return FLOAT64
@@ -90,17 +104,19 @@ class _Operands:
         return FLOAT32
 
     def result(self, dtype, out, what):
-        """The array to write to: a new one of this dtype, or `out` if it is one of these carriers."""
+        """The array to write to: a new one of this dtype, or `out` if it has that dtype."""
         if out is None:
             return np.empty(self.shape, dtype)
+        _checked_out(out, self.shape, [dtype], what)
         if not self.exact:
             self.values = _separate(self.values, out)
-        return _checked_out(out, self.shape, [dtype], what)
+        return out
 
     def run(self, step, result, grain=EXACT_GRAIN):
-        """Call step(operand blocks, result block, index of its first element) until all of `result` is done.
+        """Call step(operand blocks, result block, index of its start) until `result` is done.
 
-        A block is a flat array of floats or, where any operand is only exact as parts, of columns of parts.
+        A block is a flat array of floats or, where any operand is only exact as parts, of columns
+        of parts.
         """
         if not self.exact:
             _each_block(step, self.values, result, grain)
@@ -117,7 +133,8 @@ class _Operands:
 
 def _columns(value, shape):
     if isinstance(value, Parts):
-        return np.stack([np.broadcast_to(a, shape).reshape(-1) for a in value.arrays])
+        columns = [np.broadcast_to(a.reshape(value.shape), shape) for a in value.arrays]
+        return np.stack([a.reshape(-1) for a in columns])
     return np.broadcast_to(value, shape).reshape(-1)
 
 
@@ -141,11 +158,6 @@ def _new_counts():
     return np.zeros(COUNTED, np.int64)
 
 
-def _report(counts):
-    for block in active_status():
-        block.add(counts)
-
-
 def _floating(fmt, what):
     fmt = as_format(fmt)
     if isinstance(fmt, FixedPoint):
@@ -157,7 +169,7 @@ def _floating(fmt, what):
 def _compare(relation, a, b, signaling):
     operands = _Operands(a, b)
     result = np.empty(operands.shape, bool)
-    counting = bool(active_status())
+    counting = bool(operands.collected)
 
     def step(blocks, target, start):
         if not (counting or operands.exact) and compare_floats(relation)(*blocks, target):
@@ -165,7 +177,7 @@ def _compare(relation, a, b, signaling):
         (x, mx), (y, my) = map(_bits, blocks)
         counts = _new_counts()
         compare_loop(relation)(x, mx, y, my, target, signaling, counts)
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result, EXACT_GRAIN if counting or operands.exact else FAST_GRAIN)
     return _dress(result, (a, b), None)
@@ -174,8 +186,9 @@ def _compare(relation, a, b, signaling):
 def equal(a, b, *, signaling=False):
     """a == b, compared as exact numbers; False where one is NaN. The zeros are equal.
 
-    Only a signaling NaN raises invalid, with signaling=True every NaN does. So for all six comparisons, which
-    take operands of any two formats, float32 against float64 and large integers against floats exactly.
+    Only a signaling NaN raises invalid, with signaling=True every NaN does. So for all six
+    comparisons, which take operands of any two formats, float32 against float64 and large integers
+    against floats exactly.
     """
     return _compare(EQUAL, a, b, bool(signaling))
 
@@ -218,10 +231,11 @@ def _total_order(magnitudes, a, b):
 
 
 def total_order(a, b):
-    """Whether a comes before b, or is the same, in the total order of all data (IEEE 754-2019, 5.10).
+    """Whether a comes before b, or is the same, in the total order of IEEE 754-2019, 5.10.
 
-    -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN; positive signaling NaNs come before quiet ones, then the payloads
-    decide. It reads the NaNs of the arrays as they are; float32 and float64 are compared as if widened.
+    -NaN < -inf < ... < -0 < +0 < ... < +inf < +NaN; positive signaling NaNs come before quiet ones,
+    then the payloads decide. It reads the NaNs of the arrays as they are; float32 and float64 are
+    compared as if widened.
     """
     return _total_order(False, a, b)
 
@@ -243,6 +257,8 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
                 f"{'maximum' if larger else 'minimum'}(a, b, fmt)"
             )
         dtype = operands.common_dtype()
+        if isinstance(out, np.ndarray) and out.dtype == FLOAT64:
+            dtype = FLOAT64
         result = operands.result(dtype, out, "operands of this precision")
         _select_values(kind, operands, result)
         return _dress(result, (a, b), out)
@@ -267,7 +283,7 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
 def _select_values(kind, operands, result):
     """Write the selected numbers, or which operand they are if the result is of uint8."""
     places = result.dtype == _UINT8
-    counting = bool(active_status())
+    counting = bool(operands.collected)
 
     def step(blocks, target, start):
         if not (counting or places) and _select_fast(kind, blocks, target):
@@ -276,7 +292,7 @@ def _select_values(kind, operands, result):
         counts = _new_counts()
         view, mo = (target, 0) if places else _bits(target)
         select_loop(*kind, places)(x, mx, y, my, view, mo, counts)
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result)
 
@@ -301,7 +317,8 @@ def _refuse_options(options):
 def minimum(a, b, fmt=None, *, out=None, **options: Unpack[Options]):
     """The smaller of a and b; NaN where one is NaN, and -0 lies below +0 (IEEE 754-2019, 9.6).
 
-    fmt : round the result to this format, once, with the options of `quantize`; by default it stays the operand.
+    fmt : round the result to this format, once, with the options of `quantize`; by default it stays
+    the operand.
     """
     return _select(a, b, fmt, out, options, larger=False)
 
@@ -356,7 +373,7 @@ def _step(direction, given, fmt, out):
         y, my = _bits(blocks[-1])
         counts = _new_counts()
         step_loop(direction)(x, mx, y, my, *_bits(target), record, counts)
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result)
     return _dress(result, given, out)
@@ -365,9 +382,9 @@ def _step(direction, given, fmt, out):
 def next_up(x, fmt, *, out=None):
     """The smallest value of the format above x, which need not be one of its values.
 
-    Past the largest finite value comes infinity; in a format without infinity, and past the end of an unsigned one,
-    the step stays at the end. The neighbours of both zeros are the smallest positive and negative value. Where there
-    is -0, the value above the smallest negative one is -0.
+    Past the largest finite value comes infinity; in a format without infinity, and past the end of
+    an unsigned one, the step stays at the end. The neighbours of both zeros are the smallest
+    positive and negative value. Where there is -0, the value above the smallest negative one is -0.
     """
     return _step(UP, (x,), fmt, out)
 
@@ -378,18 +395,19 @@ def next_down(x, fmt, *, out=None):
 
 
 def nextafter(x, y, fmt, *, out=None):
-    """The neighbour of x in the format towards y: next_up(x) if y > x, next_down(x) if y < x, and y if they are equal.
+    """The neighbour of x in the format towards y, next_up(x) or next_down(x); y if they are equal.
 
-    NaN where one is NaN. y itself is rounded to nearest if it is no value of the format. See `next_up`.
+    NaN where one is NaN. y itself is rounded to nearest if it is no value of the format. See
+    `next_up`.
     """
     return _step(AFTER, (x, y), fmt, out)
 
 
 def spacing(x, fmt, *, out=None):
-    """The distance from x to the next value of the format away from zero, with the sign of x, as np.spacing.
+    """The distance from x to the next value away from zero, with the sign of x: np.spacing.
 
-    That is one unit in the last place. A number between two values has their distance, one beyond the largest value
-    the unit of that. NaN for infinities and NaN.
+    That is one unit in the last place. A number between two values has their distance, one beyond
+    the largest value the unit of that. NaN for infinities and NaN.
     """
     fmt = as_format(fmt)
     operands = _Operands(x)
@@ -406,7 +424,7 @@ def spacing(x, fmt, *, out=None):
     def step(blocks, target, start):
         counts = _new_counts()
         spacing_loop()(*_bits(blocks[0]), *_bits(target), record, counts)
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result)
     return _dress(result, (x,), out)
@@ -415,8 +433,11 @@ def spacing(x, fmt, *, out=None):
 # ---------------------------------------------------------------- classes
 def _predicate(x, of_values, of_parts):
     value, _ = as_values(x)
-    result = of_parts(*value.arrays[:2]) if isinstance(value, Parts) else of_values(value)
-    return _dress(np.asarray(result), (x,), None)
+    if isinstance(value, Parts):
+        result = of_parts(*value.arrays[:2]).reshape(value.shape)
+    else:
+        result = np.asarray(of_values(value))
+    return _dress(result, (x,), None)
 
 
 def isnan(x):
@@ -462,13 +483,13 @@ def _classes(x, fmt):
 
 
 def isnormal(x, fmt):
-    """Whether each element is finite and at least the smallest normal value of the format in magnitude."""
+    """Whether each element is finite and not below the smallest normal value in magnitude."""
     places = _classes(x, _floating(fmt, "isnormal"))
     return _dress((places == 3) | (places == 8), (x,), None)
 
 
 def issubnormal(x, fmt):
-    """Whether each element is non-zero and below the smallest normal value of the format in magnitude."""
+    """Whether each element is non-zero and below the smallest normal value in magnitude."""
     places = _classes(x, _floating(fmt, "issubnormal"))
     return _dress((places == 4) | (places == 7), (x,), None)
 
@@ -476,14 +497,16 @@ def issubnormal(x, fmt):
 def classify(x, fmt):
     """The class of each element as a datum of the format, by its name in IEEE 754-2019, 5.7.2.
 
-    "signalingNaN", "quietNaN", and "negative" or "positive" with "Infinity", "Normal", "Subnormal" or "Zero".
+    "signalingNaN", "quietNaN", and "negative" or "positive" with "Infinity", "Normal", "Subnormal"
+    or "Zero".
     """
-    return _dress(_NAMES[_classes(x, _floating(fmt, "classify"))], (x,), None)
+    places = _classes(x, _floating(fmt, "classify"))
+    return _dress(np.asarray(_NAMES[places]), (x,), None)
 
 
 # ---------------------------------------------------------------- signs
 def _with_sign(given, change_bits, change_exact, fmt, out, options):
-    """An operation on signs alone: on the bits of floats, or on exact numbers; then rounded if a format is named."""
+    """An operation on signs alone, on bits or on exact numbers; rounded if a format is named."""
     x = given[0]
     operands = _Operands(*given)
     first = operands.values[0]
@@ -494,9 +517,8 @@ def _with_sign(given, change_bits, change_exact, fmt, out, options):
         result = operands.result(first.dtype, out, "the operand")
     else:
         fmt = as_format(fmt)
-        own = operands.dtypes[:1] if len(given) == 1 else [as_values(x)[0].dtype] * as_values(x)[1]
         if out is None:
-            result = np.empty(operands.shape, _result_dtype(fmt, own))
+            result = np.empty(operands.shape, _result_dtype(fmt, _Operands(x).dtypes))
         else:
             result = _checked_out(out, operands.shape, _carriers(fmt), fmt.label)
     if isinstance(first, Parts):
@@ -506,21 +528,17 @@ def _with_sign(given, change_bits, change_exact, fmt, out, options):
     else:
         changed = result if fmt is None else np.empty(operands.shape, first.dtype)
         sign = _unsigned(np.array(-0.0, first.dtype))[()]
-        change_bits(_unsigned(operands.values[0]), sign, _unsigned_view(changed))
+        change_bits(_unsigned(operands.values[0]), sign, _unsigned(changed))
     if fmt is not None:
         quantize(changed, fmt, out=result, **options)
     return _dress(result, given, out)
 
 
-def _unsigned_view(a):
-    return a.view(f"u{a.dtype.itemsize}")
-
-
 def negative(x, fmt=None, *, out=None, **options: Unpack[Options]):
     """x with the other sign, NaNs included; quiet.
 
-    fmt : round the result to this format, with the options of `quantize`; by default nothing but the sign changes. A
-    format without -0 gives +0.
+    fmt : round the result to this format, with the options of `quantize`; by default nothing but
+    the sign changes. A format without -0 gives +0.
     """
     return _with_sign(
         (x,), lambda u, sign, to: np.bitwise_xor(u, sign, out=to), lambda v: -v, fmt, out, options
@@ -550,7 +568,7 @@ def copysign(x, y, fmt=None, *, out=None, **options: Unpack[Options]):
 
 # ---------------------------------------------------------------- exponents
 def logb(x, *, out=None):
-    """The exponent of x: the integer e with 2**e <= |x| < 2**(e+1), as floats; subnormal numbers as if normalised.
+    """The exponent of x: the integer e with 2**e <= |x| < 2**(e+1), as a float.
 
     logb(0) is -inf and raises divide_by_zero; logb of an infinity is +inf, that of NaN is NaN.
     """
@@ -562,7 +580,7 @@ def logb(x, *, out=None):
     def step(blocks, target, start):
         counts = _new_counts()
         exponent_loop()(*_bits(blocks[0]), *_bits(target), counts)
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result)
     return _dress(result, (x,), out)
@@ -581,7 +599,9 @@ def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
     else:
         result = _checked_out(out, shape, _carriers(fmt), fmt.label)
     if isinstance(value, Parts):
-        kinds, negatives, exponents, highs, lows = (np.broadcast_to(a, shape) for a in value.arrays)
+        kinds, negatives, exponents, highs, lows = (
+            np.broadcast_to(a.reshape(value.shape), shape) for a in value.arrays
+        )
         _round_parts(Parts(kinds, negatives, exponents + powers, highs, lows), fmt, choice, result)
     else:
         (value,) = _separate([value], out)
@@ -594,7 +614,7 @@ def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
 def _powers(n):
     powers = np.asarray(n)
     if powers.dtype == object and all(type(k) is int for k in powers.ravel()):
-        powers = np.clip(powers, -_LARGEST_POWER, _LARGEST_POWER)  # integers beyond 64 bits
+        powers = np.asarray(np.clip(powers, -_LARGEST_POWER, _LARGEST_POWER))  # beyond 64 bits
     elif powers.dtype.kind not in "iu":
         raise TypeError(f"n must be integers, got dtype {powers.dtype}")
     elif powers.dtype.itemsize == 8 and powers.size:
@@ -609,9 +629,10 @@ def to_integer(x, dtype=np.int64, *, out=None, **options: Unpack[Options]):
 
     dtype : np.int8 to np.int64, np.uint8 to np.uint64.   The other options are those of `quantize`.
     saturate : true to give the nearer end of the range for numbers outside it, and 0 for NaN.
-    Without that, an element outside the range, an infinity or NaN is a ValueError that names it; inside a
-    `with sf.status()` block it counts as invalid instead, and gives the most negative integer of a signed dtype, the
-    largest of an unsigned one (as x86 instructions do). A number inside the range that is no integer counts as inexact.
+    Without that, an element outside the range, an infinity or NaN is a ValueError that names it.
+    Inside a `with sf.status()` block it counts as invalid instead, and gives the nearer end of the
+    range, NaN the upper one, as Berkeley SoftFloat and RISC-V have it. A number inside the range
+    that is no integer counts as inexact.
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "iu":
@@ -633,22 +654,19 @@ def to_integer(x, dtype=np.int64, *, out=None, **options: Unpack[Options]):
         if found >= 0:
             missing.append(start + found)
         np.copyto(target, wide, casting="unsafe")  # the low bits
-        _report(counts)
+        operands.report(counts)
 
     operands.run(step, result)
-    if missing and choice.saturate == NO_SATURATION and not active_status():
+    if missing and choice.saturate == NO_SATURATION and not operands.collected:
         _outside(operands, min(missing), dtype)
     return _dress(result, (x,), out)
 
 
 def _integer_limits(dtype, saturate):
-    """The largest magnitudes by halves, and what stands for numbers above and below the range, and for NaN."""
+    """The largest magnitudes by halves; what stands for numbers above, below, and for NaN."""
     info = np.iinfo(dtype)
     limits = np.array([*divmod(int(info.max), 1 << 32), *divmod(-int(info.min), 1 << 32)], np.int64)
-    if saturate:
-        ends = [int(info.max), int(info.min), 0]
-    else:
-        ends = [int(info.min) if dtype.kind == "i" else int(info.max)] * 3
+    ends = [int(info.max), int(info.min), 0 if saturate else int(info.max)]
     return limits, np.array([e - (1 << 64) if e >> 63 == 1 else e for e in ends], np.int64)
 
 
@@ -660,8 +678,8 @@ def _outside(operands, index, dtype):
     (value,) = operands.values
     shown = "" if operands.exact else f" ({float(value[where])!r})"
     raise ValueError(
-        f"{place}{shown} is none of the integers {info.min}..{info.max} of {dtype}; use saturate=True, another dtype, or "
-        "count such elements in a `with softfloat.status()` block"
+        f"{place}{shown} is none of the integers {info.min}..{info.max} of {dtype}; use "
+        "saturate=True, another dtype, or count such elements in a `with softfloat.status()` block"
     )
 
 

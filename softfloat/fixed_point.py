@@ -1,9 +1,10 @@
-"""Fixed point: whole multiples of a power of two, as one more record that says what a code means, and its fast form.
+"""Fixed point: multiples of a power of two, as one more record that says what a code means.
 
-A value is k * 2**-fraction_bits with an integer k; its code is k in two's complement. On the line of magnitude codes
-(see softfloat.rounding) such a format is one whose numbers are all subnormal, up to 2**integer_bits itself: so the
-parity of a code, ties and stochastic decisions mean what they mean everywhere. What is its own is the overflow:
-`softfloat.ops.convert.round_fixed` saturates to two ends that may differ, or wraps.
+A value is k * 2**-fraction_bits with an integer k; its code is k in two's complement. On the line
+of magnitude codes (see softfloat.rounding) such a format is one whose numbers are all subnormal, up
+to 2**integer_bits itself: so the parity of a code, ties and stochastic decisions mean what they
+mean everywhere. What is its own is the overflow: `softfloat.ops.convert.round_fixed` saturates to
+two ends that may differ, or wraps.
 """
 
 from fractions import Fraction
@@ -41,7 +42,7 @@ from softfloat.rounding import (
 
 OVERFLOWS = ("saturate", "wrap")
 LARGEST_BITS = 53  # sign included: what the significand of a float64 holds
-# Bits of FLAGS, above those of softfloat.format. LOPSIDED: the negative end is one step further out.
+# Bits of FLAGS, above those of softfloat.format. LOPSIDED: the negative end lies one step further.
 FIXED, WRAPS, LOPSIDED = 32, 64, 128
 
 
@@ -65,11 +66,12 @@ class FixedPoint:
     integer_bits : bits before the point, the sign not counted.   fraction_bits : bits after it.
     signed : with a sign; two's complement, so that -2**integer_bits is a value.
     symmetric : leave that value out; the range is then [-max, max].
-    overflow : "saturate" (to the nearer end) or "wrap" (modulo the range, as integers of that width do).
+    overflow : "saturate" (to the nearer end) or "wrap" (modulo the range, as integers of that width
+    do).
 
-    Immutable, hashable, picklable. At most 53 bits in all, so that every value is a float64. There is no infinity, no
-    NaN and no -0: an infinite operand saturates (where overflow wraps it is a ValueError), a NaN stays in the values
-    and has no code.
+    Immutable, hashable, picklable. At most 53 bits in all, so that every value is a float64. There
+    is no infinity, no NaN and no -0: an infinite operand saturates (where overflow wraps it is a
+    ValueError), a NaN stays in the values and has no code.
 
     >>> import softfloat as sf
     >>> q = sf.FixedPoint(3, 4)
@@ -105,7 +107,9 @@ class FixedPoint:
                 f"({kind}53 bits in all fit in a float64), got {integer_bits} + {fraction_bits}"
             )
         if self.symmetric and not self.signed:
-            raise ValueError("symmetric=True leaves out the most negative value: it needs signed=True")
+            raise ValueError(
+                "symmetric=True leaves out the most negative value: it needs signed=True"
+            )
         if self.symmetric and overflow == "wrap":
             raise ValueError(
                 "symmetric=True leaves out a value that overflow='wrap' can give; choose one"
@@ -153,10 +157,10 @@ class FixedPoint:
     def table(self):
         """Rows (quantity, text) that describe layout and range."""
         sign = "1 sign + " if self.signed else ""
-        layout = f"{self.bits} bits: {sign}{self.integer_bits} integer + {self.fraction_bits} fraction"
+        layout = f"{self.integer_bits} integer + {self.fraction_bits} fraction"
         return [
             ("format", self.label),
-            ("layout", layout),
+            ("layout", f"{self.bits} bits: {sign}{layout}"),
             ("codes", "two's complement" if self.signed else "unsigned"),
             ("largest", repr(self.max)),
             ("smallest", repr(self.min)),
@@ -203,7 +207,7 @@ class FixedPoint:
         return np.dtype(next(f"u{b // 8}" for b in (8, 16, 32, 64) if self.bits <= b))
 
     def fits(self, carrier):
-        """Whether every value of this format is a value of the carrier (np.float32 or np.float64)."""
+        """Whether every value of this format is a value of np.float32 or np.float64."""
         return self.magnitude_bits <= CARRIERS[np.dtype(carrier)].mantissa_bits + 1
 
     @cached_property
@@ -213,7 +217,7 @@ class FixedPoint:
 
     @cached_property
     def parameters(self):
-        """What the definition of rounding reads: as Format.parameters, with FIXED among the flags."""
+        """What the definition of rounding reads: as Format.parameters, FIXED among the flags."""
         wraps = self.overflow == "wrap"
         flags = FIXED + SIGNED * self.signed + (WRAPS if wraps else SATURATES)
         flags += LOPSIDED * (self.signed and not self.symmetric)
@@ -234,8 +238,8 @@ class FixedPoint:
         """The message for an element, named by `place`, that has no value or no code here."""
         if self.overflow == "wrap":
             return (
-                f"{place} cannot wrap around the range of {self.label}: it is NaN, infinite, or has more digits than "
-                "can be wrapped exactly"
+                f"{place} cannot wrap around the range of {self.label}: it is NaN, infinite, or has "
+                "more digits than can be wrapped exactly"
             )
         return f"{place} is NaN, and {self.label} has no code for NaN"
 
@@ -266,7 +270,7 @@ WRAPPING, SIGNED_RANGE = 1, 2
 
 
 def fixed_rule(fmt, carrier, mode, saturate, random_bits=24, variant=VARIANT_A):
-    """The rule of the fast form that rounds values of a carrier to a FixedPoint, or None where there is none.
+    """The rule of the fast form for values of a carrier, or None where there is none.
 
     Where the rule has WRAPPING, no element may be infinite.
     """
@@ -317,9 +321,10 @@ def load_fixed_constants(P):
 
 @jit(inline=True)
 def round_to_steps(x, p, word, mode, rule):
-    """Round to a fixed-point format, by adding and subtracting 2**M steps; mode and rule are compile-time constants.
+    """Round to a fixed-point format, by adding and subtracting 2**M steps.
 
-    Rounding is monotone and keeps the ends of the range, so saturating first gives the same and keeps |x| in bounds.
+    Rounding is monotone and keeps the ends of the range, so saturating first gives the same and
+    keeps |x| in bounds.
     """
     low, high, spread, step, half_step, span, inverse_span, word_shift, words, word_step = p
     zero = to_float(zero_like(to_bits(x)))

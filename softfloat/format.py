@@ -16,15 +16,29 @@ SPECIALS = ("ieee", "fn", "fnuz", "finite", "p3109_extended", "p3109_finite", "s
 SUBNORMALS = (True, "ftz", "grid", "normal")
 
 # The record that compiled code reads: one int64 array, these indices.
-MANTISSA_BITS, EMIN, MAX_CODE, INFINITY_CODE, NAN_CODE, UNDERFLOW, FLAGS, MAGNITUDE_BITS, NAN_EXISTS = range(9)
+(
+    MANTISSA_BITS,
+    EMIN,
+    MAX_CODE,
+    INFINITY_CODE,
+    NAN_CODE,
+    UNDERFLOW,
+    FLAGS,
+    MAGNITUDE_BITS,
+    NAN_EXISTS,
+) = range(9)
 # Values of UNDERFLOW.
 GRADUAL, FLUSH, GRID, NORMAL, SCALE = range(5)
 # Bits of FLAGS.
 SIGNED, NEGATIVE_ZERO, SATURATES, SIGNED_NAN, NAN_QUOTIENTS = 1, 2, 4, 8, 16
 
 # Carriers: (significand field, exponent field, emin, smallest exponent of a subnormal).
-FLOAT32 = SimpleNamespace(dtype=np.dtype(np.float32), bits=32, mantissa_bits=23, emin=-126, emax=127)
-FLOAT64 = SimpleNamespace(dtype=np.dtype(np.float64), bits=64, mantissa_bits=52, emin=-1022, emax=1023)
+FLOAT32 = SimpleNamespace(
+    dtype=np.dtype(np.float32), bits=32, mantissa_bits=23, emin=-126, emax=127
+)
+FLOAT64 = SimpleNamespace(
+    dtype=np.dtype(np.float64), bits=64, mantissa_bits=52, emin=-1022, emax=1023
+)
 CARRIERS = {FLOAT32.dtype: FLOAT32, FLOAT64.dtype: FLOAT64}
 
 
@@ -323,7 +337,9 @@ class Format:
 
     @property
     def has_nan(self):
-        return self.specials != "finite" and not (self.specials == "ieee" and not self.mantissa_bits)
+        return self.specials != "finite" and not (
+            self.specials == "ieee" and not self.mantissa_bits
+        )
 
     @property
     def has_negative_zero(self):

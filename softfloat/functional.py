@@ -7,7 +7,16 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from softfloat.backends.cpu import cast, round_in_place_loop, round_loop, round_random_loop
+from softfloat.backends.cpu import (
+    FAST_OPERATIONS,
+    REDO_BLOCK,
+    arithmetic_loop,
+    cast,
+    odd_loop,
+    round_in_place_loop,
+    round_loop,
+    round_random_loop,
+)
 from softfloat.backends.exact import (
     COUNTED,
     MODE,
@@ -20,12 +29,13 @@ from softfloat.backends.exact import (
     parts_loop,
 )
 from softfloat.backends.threads import run_chunks
-from softfloat.fast import fast_constants, fast_form
+from softfloat.fast import OWN_INFINITY, SCALED, fast_constants, fast_form
+from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
 from softfloat.ops.rational import rational_parts
 from softfloat.random import WORD_BITS, make_key
-from softfloat.rounding import MODES, STOCHASTIC, Rounding, as_rounding
+from softfloat.rounding import MODES, NEGATIVE, STOCHASTIC, Rounding, as_rounding
 from softfloat.status import active_status
 
 _SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
@@ -33,6 +43,7 @@ _VARIANTS = {"A": 0, "B": 1, "C": 2}
 _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
 SHORT = 1 << 14  # elements up to which a call is not worth more than its own overhead
+ARITHMETIC_GRAIN = 1 << 18  # the same, where two operands are read
 FAST_GRAIN = 1 << 20  # elements between two looks at Ctrl-C in the fast loops
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
@@ -237,7 +248,10 @@ def _no_result(fmt, index, shape, codes):
 
 def _each_block(apply, arrays, out, grain):
     """Call apply(operand blocks, out block, index of the first element) until all of `out`, in C order, is done."""
-    if all(a.shape == out.shape and a.flags.c_contiguous for a in arrays) and out.flags.c_contiguous:
+    if (
+        all(a.shape == out.shape and a.flags.c_contiguous for a in arrays)
+        and out.flags.c_contiguous
+    ):
         flat = [a.reshape(-1) for a in arrays]
         result = out.reshape(-1)
 
@@ -291,6 +305,63 @@ def _dress(result, operands, out):
     return result[()] if result.ndim == 0 else result
 
 
+def _arithmetic_plan(operation, fmt, choice):
+    """The fast form that rounds float64 results rounded to odd, or None where the definition has to do it.
+
+    Rounding to odd needs two bits more than the format; where random words decide, as many as the words have.
+    """
+    m, stochastic = fmt.mantissa_bits, choice.mode >= STOCHASTIC
+    undefined = operation == "divide" and fmt.parameters[FLAGS] & NAN_QUOTIENTS
+    if m > (51 - choice.bits if stochastic else 50) or undefined:
+        return None
+    return _plan(fmt, FLOAT64, choice)
+
+
+def _fast_arithmetic(operation, plan, values, fmt, choice, result):
+    """Run an operation over broadcast operands by the fast forms; what is outside their domain goes through the
+    definition."""
+    kind, mode, rule = plan.form
+    key, offset, options = np.uint64(choice.key), choice.offset, choice.array()
+
+    def define(blocks, target, start):
+        mine = options.copy()
+        mine[OFFSET] += start
+        _exact_block(operation, fmt, mine, key, _NO_WORDS, blocks, target, False)
+
+    def fused(blocks, target, start):
+        a, b, c = (*blocks, *[blocks[0]] * (3 - len(blocks)))
+        if not run(a, b, c, target, plan.constants):
+            define(blocks, target, start)
+
+    def composed(blocks, target, start):
+        a, b, c = (*blocks, *[blocks[0]] * (3 - len(blocks)))
+        buffer = np.empty(target.size)
+        redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
+        if not (
+            odd_loop(operation, toward_negative)(a, b, c, buffer, redo)
+            and plan(buffer, buffer, key, offset + start)
+        ):
+            define(blocks, target, start)
+            return
+        again = [slice(j * REDO_BLOCK, (j + 1) * REDO_BLOCK) for j in np.flatnonzero(redo)]
+        originals = [[x[piece].copy() for x in blocks] for piece in again]
+        cast(buffer, target)
+        for piece, operands in zip(again, originals, strict=True):
+            define(operands, target[piece], start + piece.start)
+
+    if (
+        kind == SCALED
+        and rule | OWN_INFINITY == OWN_INFINITY
+        and mode < STOCHASTIC
+        and all(v.dtype == FLOAT32 for v in values)
+    ):
+        run = arithmetic_loop(operation, mode)
+        _each_block(fused, values, result, ARITHMETIC_GRAIN)
+    else:
+        toward_negative = mode == NEGATIVE and operation in ("add", "subtract", "fma")
+        _each_block(composed, values, result, BLOCK)
+
+
 def _elementwise(operation, operands, fmt, out, options):
     """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
     fmt = as_format(fmt)
@@ -313,7 +384,14 @@ def _elementwise(operation, operands, fmt, out, options):
         parts = rational_parts(operation, exact, choice.mode)
         _round_parts(Parts(*(column.reshape(shape) for column in parts)), fmt, choice, result)
     else:
-        _exact(operation, _separate(values, out), fmt, choice, shape, result)
+        values = _separate(values, out)
+        plan = None
+        if operation in FAST_OPERATIONS and not active_status():
+            plan = _arithmetic_plan(operation, fmt, choice)
+        if plan is None:
+            _exact(operation, values, fmt, choice, shape, result)
+        else:
+            _fast_arithmetic(operation, plan, values, fmt, choice, result)
     return _dress(result, operands, out)
 
 
@@ -369,9 +447,7 @@ def _plan(fmt, carrier, choice):
     try:
         return fmt.plans[key]
     except KeyError:
-        form = fast_form(
-            fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant
-        )
+        form = fast_form(fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant)
         plan = fmt.plans[key] = form and Plan(form, fmt, carrier, choice)
         return plan
 
@@ -498,7 +574,9 @@ def decode(codes, fmt, *, out=None):
     fmt = as_format(fmt)
     a = np.asarray(codes)
     if a.dtype.kind not in "iu":
-        raise TypeError(f"codes must be integers, got dtype {a.dtype}; to round values use quantize")
+        raise TypeError(
+            f"codes must be integers, got dtype {a.dtype}; to round values use quantize"
+        )
     if a.size and (
         (a.dtype.kind == "i" and int(a.min()) < 0)
         or (a.dtype.itemsize * 8 > fmt.bits and int(a.max()) >> fmt.bits)

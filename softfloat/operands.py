@@ -167,7 +167,9 @@ def exact_parts(item):
         item = Fraction(int(item.numerator), int(item.denominator))
     if not isinstance(item, Fraction):
         try:
-            return float(np.float32(item)) if type(item).__module__ == "ml_dtypes" else _refuse(item)
+            return (
+                float(np.float32(item)) if type(item).__module__ == "ml_dtypes" else _refuse(item)
+            )
         except (TypeError, ValueError):
             _refuse(item)
     try:
@@ -180,7 +182,9 @@ def exact_parts(item):
 def exact_array(x):
     """x as an object array of floats and Fractions, each exact."""
     a = np.asarray(_to_array(x))
-    flat = [exact_parts(item) for item in (a if a.dtype == np.longdouble else a.astype(object)).ravel()]
+    flat = [
+        exact_parts(item) for item in (a if a.dtype == np.longdouble else a.astype(object)).ravel()
+    ]
     exact = np.empty(len(flat), object)
     exact[:] = flat
     return exact.reshape(a.shape)

@@ -56,7 +56,7 @@ def training_figure(report, path=None):
         figure = Figure(figsize=(12.5, 5.6), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.12), wspace=0.03)
         loss_curves(left.subplots(), report)
-        error_histograms(right.subplots(2, 1, sharex=True, sharey=True), report)
+        error_histograms(right, report)
         s = report.settings
         sizes = "-".join(map(str, s.hidden))
         figure.suptitle(
@@ -90,7 +90,11 @@ def loss_curves(axes, report):
         result = f"{run.accuracy:.3f}" if run.status == "finished" else ended
         label = f"{run.policy}  {result}"
         if run.policy == "fp32":
-            axes.plot(epochs, losses, color="#b5b5b5", linewidth=7, label=label, zorder=1)
+            dot = "o" if len(epochs) == 1 else None
+            axes.plot(
+                epochs, losses, color="#b5b5b5", linewidth=7, label=label, zorder=1, marker=dot,
+                markersize=12,
+            )  # fmt: skip
             continue
         colour, dash, marker = next(styles)
         every = max(1, len(epochs) // 7)
@@ -104,18 +108,24 @@ def loss_curves(axes, report):
     axes.set_ylabel("cross entropy, mean of the epoch")
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
-    low, high = axes.get_ylim()
-    axes.set_ylim(low - 0.02 * (high - low), high)
+    if report.settings.epochs == 1:
+        axes.set_xticks([1])
+    else:
+        axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    losses = [point["loss"] for run in report.runs for point in run.curve]
+    if losses and 0 < 100 * min(losses) < max(losses):
+        axes.set_yscale("log")
     axes.legend(
-        title="recipe, test accuracy", loc="lower left", frameon=True, framealpha=0.9,
+        title="recipe, test accuracy", loc="best", frameon=True, framealpha=0.9,
         edgecolor="none", alignment="left", handlelength=3.2, fontsize=9.5,
     )  # fmt: skip
 
 
-def error_histograms(axes, report):
+def error_histograms(figure, report):
     """Histograms of log2 of the errors, before and after the loss scale, over their format's range.
 
-    axes : two, one above the other, with a common x axis.
+    figure : a figure or part of one, which gets one or two axes, one above the other.
     """
     run, limits = _scaled_run(report)
     before = {int(e): n for e, n in run.histograms["errors_unscaled"].items()}
@@ -125,19 +135,16 @@ def error_histograms(axes, report):
     x_high = max(top + 5, *before, *after) + 1
     rows = [(before, "Without a loss scale")]
     if run.loss_scale is not None:
-        kind = f"After scaling by the loss scale (last {_power(run.loss_scale)})"
-        rows = [(before, "Before scaling"), (after, kind)]
-    for ax, (counts, title) in zip(axes, rows, strict=False):
+        kind = f"After loss scaling (last {_power(run.loss_scale)})"
+        rows = [(before, "Before loss scaling"), (after, kind)]
+    axes = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for ax, (counts, title) in zip(axes, rows, strict=True):
         _range_bands(ax, limits, x_low, x_high)
         _bars(ax, counts)
         ax.set_title(_verdict(counts, title, limits))
         ax.set_ylabel("share of values")
-    for ax in axes[len(rows) :]:
-        ax.set_visible(False)
-    bottom = axes[len(rows) - 1]
-    bottom.set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
-    bottom.tick_params(labelbottom=True)
-    bottom.set_xlim(x_low, x_high)
+    axes[-1].set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
+    axes[-1].set_xlim(x_low, x_high)
 
 
 def _scaled_run(report):

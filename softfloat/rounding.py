@@ -169,11 +169,7 @@ def overflow_code(negative, F, mode, saturate):
 def infinity_code(F, saturate):
     """The magnitude code of an infinite operand or of an exact infinity such as 1/0."""
     no_infinity = F[INFINITY_CODE] < 0
-    if (
-        saturate == FINITE
-        or (F[FLAGS] & SATURATES) != 0
-        or (saturate == PROPAGATE and no_infinity)
-    ):
+    if saturate == FINITE or (F[FLAGS] & SATURATES) != 0 or (saturate == PROPAGATE and no_infinity):
         return F[MAX_CODE]
     return NAN if no_infinity else F[INFINITY_CODE]
 
@@ -207,9 +203,7 @@ def ratio_to_smallest(exponent, high, low, F):
 
 
 @both
-def round_below_smallest(
-    negative, exponent, high, low, F, mode, word, random_bits, variant
-):
+def round_below_smallest(negative, exponent, high, low, F, mode, word, random_bits, variant):
     """The code, 0 or that of the smallest positive value, for a number below it in a format without subnormals."""
     m = F[MANTISSA_BITS]
     if F[UNDERFLOW] == SCALE:
@@ -217,7 +211,9 @@ def round_below_smallest(
     if F[UNDERFLOW] == FLUSH:
         # Rounded as if the exponent had no bound; zero unless that reaches the smallest normal.
         kept, fraction, rest = discard(high, low, WORD - 1 - m)
-        up = rounds_away(mode, negative, (kept & 1) == 1, fraction, rest, word, random_bits, variant)
+        up = rounds_away(
+            mode, negative, (kept & 1) == 1, fraction, rest, word, random_bits, variant
+        )
         reached = up and kept + 1 == (2 << m) and exponent == F[EMIN] - 1
         return 1 << m if reached else 0
     if F[UNDERFLOW] == NORMAL:
@@ -241,9 +237,7 @@ def is_tiny(negative, exponent, high, low, F, mode, word, random_bits, variant):
 
 
 @both
-def round_number(
-    negative, exponent, high, low, F, mode, saturate, word, random_bits, variant
-):
+def round_number(negative, exponent, high, low, F, mode, saturate, word, random_bits, variant):
     """Round an exact non-zero number to a format: (magnitude code, flags). The one definition.
 
     F : Format.parameters or .record.  mode, saturate, variant : the integers of this module.

@@ -1,8 +1,9 @@
 """Loops of comparisons, neighbours, classes and conversions to integers.
 
-Operands are bits of float32 or float64 numbers as int32 or int64 (ma, mb: their significand fields), or (5, n) columns
-of exact numbers; `load` tells them apart. The two *_floats loops are fast forms on the floats themselves: they return
-False, having done nothing, where the processor's arithmetic cannot be made standard.
+Operands are bits of float32 or float64 numbers as int32 or int64 (ma, mb: their significand
+fields), or (5, n) columns of exact numbers; `load` tells them apart. The two *_floats loops are
+fast forms on the floats themselves: they return False, having done nothing, where the processor's
+arithmetic cannot be made standard.
 """
 
 import functools
@@ -139,7 +140,8 @@ def total_order_loop(magnitudes):
 def select_loop(larger, magnitudes, numbers, places):
     """run(a, ma, b, mb, out, mo, counts): minimum and maximum; see `chosen`.
 
-    With `places`, out holds which operand it is (FIRST, SECOND, NEITHER), else the bits of the result.
+    With `places`, out holds which operand it is (FIRST, SECOND, NEITHER), else the bits of the
+    result.
     """
 
     @jit
@@ -166,9 +168,9 @@ def select_loop(larger, magnitudes, numbers, places):
 def select_float(x, y, larger, magnitudes, numbers):
     """Minimum or maximum of two floats of one width."""
     both = (
-        to_float(and_(to_bits(x), to_bits(y)))
+        to_float(and_(to_bits(x), to_bits(y)))  # of equal numbers: only zeros differ in a bit
         if larger
-        else to_float(or_(to_bits(x), to_bits(y)))  # of equal numbers: only the signs of zeros can differ
+        else to_float(or_(to_bits(x), to_bits(y)))
     )
     z = (x if x > y else y) if larger else (x if x < y else y)
     z = both if x == y else z
@@ -187,7 +189,7 @@ def select_float(x, y, larger, magnitudes, numbers):
 
 @functools.cache
 def select_floats(larger, magnitudes, numbers):
-    """run(a, b, out): minimum and maximum on floats of one width, without flags; out may be one of the operands."""
+    """run(a, b, out): the same on floats of one width, without flags; out may be an operand."""
 
     @jit
     def run(a, b, out):
@@ -204,7 +206,7 @@ def select_floats(larger, magnitudes, numbers):
 
 @functools.cache
 def step_loop(direction):
-    """run(a, ma, b, mb, out, mo, F, counts): the neighbour UP, DOWN, or AFTER a towards b (b is read there only)."""
+    """run(a, ma, b, mb, out, mo, F, counts): the neighbour UP, DOWN, or AFTER a towards b."""
 
     @jit
     def run(a, ma, b, mb, out, mo, F, counts):
@@ -235,7 +237,7 @@ def step_loop(direction):
 
 @functools.cache
 def spacing_loop():
-    """run(a, ma, out, mo, F, counts): the step to the next value away from zero, with the sign of a."""
+    """run(a, ma, out, mo, F, counts): the step to the next value away from zero."""
 
     @jit
     def run(a, ma, out, mo, F, counts):
@@ -292,10 +294,10 @@ def exponent_loop():
 
 @functools.cache
 def integer_loop():
-    """run(a, ma, out, limits, ends, choice, key, words, counts): to integers, as the 64 bits of int64.
+    """run(a, ma, out, limits, ends, choice, key, words, counts): to integers, as 64 bits.
 
-    limits : see `integer_of`.   ends : what stands for a number above the range, for one below it, and for NaN.
-    Returns the index of the first element that is none of the range, or -1.
+    limits : see `integer_of`.   ends : what stands for a number above the range, for one below it,
+    and for NaN. Returns the index of the first element that is none of the range, or -1.
     """
 
     @jit

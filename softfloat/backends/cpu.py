@@ -24,8 +24,31 @@ from softfloat.bits import (
     xor,
     zero_like,
 )
-from softfloat.fast import BARE, FULL, load_constants, round_full, round_scaled
+from softfloat.fast import (
+    BARE,
+    FULL,
+    OWN_INFINITY,
+    load_constants,
+    round_full,
+    round_scaled,
+)
+from softfloat.ops.error_free import (
+    divide_with_error,
+    fma_with_error,
+    multiply_with_error,
+    outside_add,
+    outside_divide,
+    outside_fma,
+    outside_multiply,
+    outside_sqrt,
+    positive_nan,
+    sqrt_with_error,
+    to_odd,
+    two_sum,
+    zero_of_sum,
+)
 from softfloat.random import FIRST, GOLDEN, SECOND
+from softfloat.rounding import NEGATIVE, STOCHASTIC
 
 ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kind
 BLOCK = 4096  # elements between two looks at whether infinities or NaNs were among them
@@ -64,7 +87,9 @@ def round_loop(kind, mode, rule):
             for i in range(source.size):
                 largest = umax(largest, magnitude(to_bits(source[i])))
                 target[i] = round_one(source[i], p, none, kind, mode, rule | BARE)
-            if not largest < infinity:  # rare: infinities and NaNs cost a second pass over the block
+            if (
+                not largest < infinity
+            ):  # rare: infinities and NaNs cost a second pass over the block
                 for i in range(source.size):
                     target[i] = round_one(source[i], p, none, kind, mode, rule)
         leave_standard_arithmetic(former)
@@ -128,6 +153,122 @@ def round_random_loop(kind, mode, rule):
                 word = resize(half[i], to_bits(source[i]))
                 target[i] = round_one(source[i], p, word, kind, mode, rule)
             done += n
+        leave_standard_arithmetic(former)
+        return True
+
+    return run
+
+
+ADD, SUBTRACT, MULTIPLY, DIVIDE, SQRT, FMA = range(6)
+FAST_OPERATIONS = {
+    "add": ADD,
+    "subtract": SUBTRACT,
+    "multiply": MULTIPLY,
+    "divide": DIVIDE,
+    "sqrt": SQRT,
+    "fma": FMA,
+}
+REDO_BLOCK = 512  # elements that go through the definition together when one of them must
+
+
+@functools.cache
+def arithmetic_loop(operation, mode):
+    """run(a, b, c, out, P): an operation on flat float32 arrays, rounded once to an ordinary scaled format.
+
+    Ordinary: signed, with -0 and gradual underflow, and no NaN of its own sign. out may be one of the operands.
+    """
+    op = FAST_OPERATIONS[operation]
+
+    @jit
+    def run(a, b, c, out, P):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        p = load_constants(P)
+        none = P[0]
+        for i in range(a.size):
+            x = np.float64(a[i])
+            y = x
+            if op == SQRT:
+                z, e = sqrt_with_error(x)
+            if op == ADD:
+                y = np.float64(b[i])
+                z, e = two_sum(x, y)
+            if op == SUBTRACT:
+                y = -np.float64(b[i])
+                z, e = two_sum(x, y)
+            if op == MULTIPLY:  # the product of two float32 is a float64
+                z = x * np.float64(b[i])
+                e = 0.0
+            if op == DIVIDE:
+                z, e = divide_with_error(x, np.float64(b[i]))
+            if op == FMA:
+                x = x * np.float64(b[i])
+                y = np.float64(c[i])
+                z, e = two_sum(x, y)
+            if mode == NEGATIVE and op in (ADD, SUBTRACT, FMA):
+                z = zero_of_sum(z, x, y)
+            out[i] = round_scaled(to_odd(z, e), p, none, mode, OWN_INFINITY)
+        leave_standard_arithmetic(former)
+        return True
+
+    return run
+
+
+@functools.cache
+def odd_loop(operation, toward_negative):
+    """run(a, b, c, out, redo): exact results of an operation as float64 numbers rounded to odd, for a second rounding.
+
+    redo[j] is set for each REDO_BLOCK elements that hold an operand outside the domain of error-free arithmetic; what
+    out holds there is void. NaNs are the canonical one. out shares no memory with the operands.
+    """
+    op = FAST_OPERATIONS[operation]
+
+    @jit
+    def run(a, b, c, out, redo):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        for j in range(redo.size):
+            start = j * REDO_BLOCK
+            target = out[start : start + REDO_BLOCK]
+            xs = a[start : start + REDO_BLOCK]
+            ys = b[start : start + REDO_BLOCK]
+            zs = c[start : start + REDO_BLOCK]
+            outside = False
+            for i in range(target.size):
+                x = np.float64(xs[i])
+                y = x
+                if op == SQRT:
+                    z, e = sqrt_with_error(x)
+                    bad = outside_sqrt(z, x)
+                if op == ADD:
+                    y = np.float64(ys[i])
+                    z, e = two_sum(x, y)
+                    bad = outside_add(z)
+                if op == SUBTRACT:
+                    y = -np.float64(ys[i])
+                    z, e = two_sum(x, y)
+                    bad = outside_add(z)
+                if op == MULTIPLY:
+                    y = np.float64(ys[i])
+                    z, e = multiply_with_error(x, y)
+                    bad = outside_multiply(z, x, y)
+                if op == DIVIDE:
+                    y = np.float64(ys[i])
+                    z, e = divide_with_error(x, y)
+                    bad = outside_divide(z, x)
+                if op == FMA:
+                    w = np.float64(ys[i])
+                    y = np.float64(zs[i])
+                    z, e = fma_with_error(x, w, y)
+                    bad = outside_fma(z, x, w, y)
+                    x = x * w
+                if toward_negative:
+                    z = zero_of_sum(z, x, y)
+                outside |= bad
+                target[i] = positive_nan(to_odd(z, e))
+            redo[j] = outside
         leave_standard_arithmetic(former)
         return True
 

@@ -1,7 +1,8 @@
-"""Vectorised loops of the fast form of fixed point (`softfloat.fixed_point.round_to_steps`) over flat arrays.
+"""Vectorised loops of the fast form of fixed point over flat arrays.
 
-As in softfloat.backends.cpu, each returns False, having done nothing, where it must not run: the processor's arithmetic
-cannot be made standard, or an infinity has to be wrapped. The caller then takes the loop of the definition.
+As in softfloat.backends.cpu, each returns False, having done nothing, where it must not run: the
+processor's arithmetic cannot be made standard, or an infinity has to be wrapped. The caller then
+takes the loop of the definition.
 """
 
 import functools
@@ -69,7 +70,7 @@ def fixed_loop(mode, rule):
 
 @functools.cache
 def fixed_in_place_loop(mode, rule):
-    """run(x, P): round a flat array in place. One array only: no alias check stands in the way of the vectors."""
+    """run(x, P): round a flat array in place; see softfloat.backends.cpu.round_in_place_loop."""
 
     @jit
     def run(x, P):
@@ -90,7 +91,7 @@ def fixed_in_place_loop(mode, rule):
 
 @functools.cache
 def fixed_random_loop(mode, rule):
-    """run(x, out, P, key, offset): stochastic rounding; out may be x itself, element for element."""
+    """run(x, out, P, key, offset): stochastic rounding; out may be x itself."""
 
     @jit
     def run(x, out, P, key, offset):
@@ -122,7 +123,7 @@ def fixed_random_loop(mode, rule):
 
 
 class FixedPlan:
-    """A fast form of fixed point ready to run: as softfloat.functional.Plan, for one format, carrier and rounding."""
+    """A fast form of fixed point ready to run, as softfloat.functional.Plan is for formats."""
 
     def __init__(self, fmt, carrier, mode, rule, bits):
         self.form = (mode, rule)
@@ -140,6 +141,6 @@ class FixedPlan:
 
 
 def fixed_plan(fmt, carrier, mode, saturate, bits, variant):
-    """The FixedPlan that rounds values of a carrier to a FixedPoint, or None where only the definition can."""
+    """The FixedPlan for values of a carrier, or None where only the definition will do."""
     rule = fixed_rule(fmt, carrier, mode, saturate, bits, variant)
     return None if rule is None else FixedPlan(fmt, carrier, mode, rule, bits)

@@ -262,6 +262,15 @@ def _add_train(app, option, json_option):
         return train(**locals())
 
 
+def _guarded(arguments):
+    """Negative numbers behind a typographic minus, so that -0.1 is no option; read_number undoes it."""
+    guarded = arguments[:1]
+    for word in arguments[1:]:
+        number = _NEGATIVE.match(word) and guarded[-1] not in ("--format", "--rounding", "--seed")
+        guarded.append(MINUS + word[1:] if number else word)
+    return guarded
+
+
 def _complain(message):
     """Print a message as one paragraph on standard error; returns the exit code of wrong usage."""
     print("softfloat: " + " ".join(str(message).split()), file=sys.stderr)
@@ -271,8 +280,8 @@ def _complain(message):
 def main(arguments=None):
     """Run the command line; returns the exit code. Errors of usage give one paragraph and 2."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
-    # -0.1 is no option: the parser gets it with a typographic minus, which read_number undoes.
-    arguments = [MINUS + a[1:] if _NEGATIVE.match(a) else a for a in arguments] or ["--help"]
+    if arguments[:1] == ["show"]:
+        arguments = _guarded(arguments)
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401
@@ -281,7 +290,9 @@ def main(arguments=None):
             raise
         return _complain(f"the command line needs {missing.name}; install it with: {EXTRA}")
     try:
-        result = _application()(arguments, prog_name="softfloat", standalone_mode=False)
+        result = _application()(
+            arguments or ["--help"], prog_name="softfloat", standalone_mode=False
+        )
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except UsageError as error:

@@ -263,7 +263,7 @@ def _compact(value):
 def draw_list(screen):
     """All named formats, one line each."""
     table = grid()
-    table.padding = 0  # type: ignore[assignment]
+    table.padding = 0
     table.add_column("format", no_wrap=True)
     for heading in ("bits", "e", "m", "bias", "largest", "smallest", "epsilon"):
         table.add_column(heading, justify="right", no_wrap=True)

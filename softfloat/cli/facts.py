@@ -51,6 +51,8 @@ def read_number(text):
 def read_format(text):
     """The Format that `text` names: as_format's words, and fields after colons (e6m9:bias=20)."""
     text = text.strip()
+    if _FIXED.match(text):
+        raise UsageError(f"{text} is a fixed-point format; give floating-point ones, such as e5m2")
     name, *fields = text.split(":")
     try:
         fmt = as_format(name)
@@ -182,7 +184,7 @@ def overflow_result(fmt):
 def last_integer(fmt):
     """The largest n such that all integers from 1 to n are values of the format; 0 for none."""
     largest = fmt.exact(fmt.max_code)
-    if fmt.emin > 0 or largest < 1:
+    if fmt.smallest_subnormal > 1 or largest < 1:
         return 0
     return min(1 << fmt.precision, int(largest))
 
@@ -295,9 +297,9 @@ def kind_of(code, fmt):
 
 def neighbours(code, fmt):
     """The next values below and above that of a code: Fractions, infinite floats, or None."""
-    negative, magnitude = divmod(code, 1 << fmt.magnitude_bits)
-    if magnitude > fmt.max_code and magnitude != fmt.infinity_code:
+    if kind_of(code, fmt) == "nan":
         return None, None
+    negative, magnitude = divmod(code, 1 << fmt.magnitude_bits)
     skips = fmt.subnormals in ("ftz", "grid")  # codes of exponent field 0 all read as zero
     first = 1 << fmt.mantissa_bits if skips else int(fmt.has_zero)
     place = max(magnitude - first + 1, 0)  # 0 is zero, 1 the smallest positive value, and so on

@@ -1,7 +1,7 @@
-"""Order, neighbours and classes of exact numbers and of values: questions that are answered without rounding.
+"""Order, neighbours and classes of exact numbers: questions that are answered without rounding.
 
-Operands are taken apart: (class, negative, exponent, high, low, payload). The payload is the 52-bit significand field
-of a NaN, its top bit the quiet bit, and 0 for anything else.
+Operands are taken apart: (class, negative, exponent, high, low, payload). The payload is the 52-bit
+significand field of a NaN, its top bit the quiet bit, and 0 for anything else.
 
 Neighbours are steps on the line of magnitude codes of a format (see softfloat.rounding).
 
@@ -60,7 +60,7 @@ QUIET_PAYLOAD = 1 << (PAYLOAD_BITS - 1)
 # ---------------------------------------------------------------- operands
 @both
 def load(a, i, mantissa):
-    """Element i taken apart. a: bits of float32 or float64 numbers, or (5, n) columns of exact numbers."""
+    """Element i taken apart. a: bits of float32 or float64 numbers, or (5, n) columns."""
     if a.ndim == 2:
         kind, negative = i64(a[0, i]), a[1, i] != 0
         exponent, high, low = i64(a[2, i]), i64(a[3, i]), i64(a[4, i])
@@ -79,7 +79,7 @@ def load(a, i, mantissa):
 
 @both
 def number_bits(kind, negative, exponent, high, mantissa):
-    """The bits, as a signed integer, of a number that the carrier holds; NaN becomes the canonical one."""
+    """The bits, as a signed integer, of a number that the carrier holds; one NaN for all."""
     width = 8 if mantissa == 23 else 11
     infinity = ((1 << width) - 1) << mantissa
     if kind >= QUIET_CLASS:
@@ -110,7 +110,7 @@ def magnitude_order(ca, ea, ha, la, cb, eb, hb, lb):
 
 @both
 def order(ca, na, ea, ha, la, cb, nb, eb, hb, lb):
-    """-1, 0 or 1 as a is below, at or above b, the zeros being equal; UNORDERED where one is NaN."""
+    """-1, 0 or 1 as a is below, at or above b (-0 is at +0); UNORDERED where one is NaN."""
     if ca >= QUIET_CLASS or cb >= QUIET_CLASS:
         return UNORDERED
     if ca == ZERO_CLASS and cb == ZERO_CLASS:
@@ -123,7 +123,7 @@ def order(ca, na, ea, ha, la, cb, nb, eb, hb, lb):
 
 @both
 def precedes(ca, na, ea, ha, la, pa, cb, nb, eb, hb, lb, pb):
-    """totalOrder(a, b): whether a comes before b, or is the same, among all data (IEEE 754-2019, 5.10)."""
+    """totalOrder(a, b) of IEEE 754-2019, 5.10: whether a comes before b, or is the same."""
     if na != nb:
         return na
     if ca >= QUIET_CLASS and cb >= QUIET_CLASS:
@@ -159,9 +159,10 @@ def chosen(larger, magnitudes, numbers, ca, na, ea, ha, la, cb, nb, eb, hb, lb):
 # ---------------------------------------------------------------- neighbours
 @both
 def floor_code(kind, exponent, high, low, F):
-    """(code, exact): the largest magnitude code whose value is at or below a finite magnitude, and whether it is it.
+    """(code, exact): the last magnitude code at or below a finite magnitude, and whether at it.
 
-    The code is -1 below the smallest power of a format without zero, MAX_CODE + 1 beyond the largest value.
+    The code is -1 below the smallest power of a format without zero, MAX_CODE + 1 beyond the
+    largest value.
     """
     m, emin = F[MANTISSA_BITS], F[EMIN]
     if kind == ZERO_CLASS:
@@ -182,7 +183,7 @@ def floor_code(kind, exponent, high, low, F):
 
 @both
 def code_above(code, F):
-    """The magnitude code after this one, over the gap below the smallest normal where there are no subnormals."""
+    """The magnitude code after this one, over the gap where subnormals are missing."""
     if code == 0 and (F[UNDERFLOW] == FLUSH or F[UNDERFLOW] == GRID):
         return 1 << F[MANTISSA_BITS]
     return code + 1
@@ -198,10 +199,10 @@ def code_below(code, F):
 
 @both
 def neighbour(upward, kind, negative, exponent, high, low, F):
-    """(negative, code) of the value of a format next to any number: the smallest above it, or the largest below it.
+    """(negative, code) of the smallest value of a format above any number, or the largest below.
 
-    Past the largest finite value comes infinity; where there is none, and past the end of an unsigned format, the
-    step stays at the end.
+    Past the largest finite value comes infinity; where there is none, and past the end of an
+    unsigned format, the step stays at the end.
     """
     if kind >= QUIET_CLASS:
         return False, NAN
@@ -227,7 +228,7 @@ def neighbour(upward, kind, negative, exponent, high, low, F):
 
 @both
 def last_place(kind, exponent, high, low, F):
-    """(significand, exponent) of the step from a finite magnitude, or from the value below it, to the next value up."""
+    """(significand, exponent) of the step from the value at or below a magnitude to the next."""
     code, _ = floor_code(kind, exponent, high, low, F)
     code = min(code, F[MAX_CODE])
     if code < 0 or (code == 0 and F[UNDERFLOW] != SCALE):
@@ -258,7 +259,7 @@ def class_of(kind, negative, exponent, high, low, F):
 
 @both
 def exponent_of(kind, exponent):
-    """logb: (class, negative, magnitude) of the exponent of a number, the result for zero being minus infinity."""
+    """logb: (class, negative, magnitude) of the exponent of a number; minus infinity for zero."""
     if kind == ZERO_CLASS:
         return INFINITE_CLASS, True, 0
     if kind == FINITE_CLASS:

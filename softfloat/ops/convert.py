@@ -1,6 +1,6 @@
-"""Roundings that are operations of their own: to an integral value, by a power of two, to an integer, to fixed point.
+"""Roundings of their own: to an integral value, by a power of two, to integers, to fixed point.
 
-`round_any` rounds an exact result of whatever class to whatever the record describes; loops call that.
+`round_any` rounds an exact result of any class to whatever the record describes; loops call it.
 """
 
 from softfloat._jit import both
@@ -34,14 +34,12 @@ HALF_WORD_MASK = (1 << HALF_WORD) - 1
 
 @both
 def integral_parts(kind, negative, exponent, high, mode, word, random_bits, variant):
-    """Round to an integral value, in the precision of integers: (class, negative, exponent, high, low, flags)."""
+    """Round to an integral value: (class, negative, exponent, high, low, flags)."""
     if kind == SIGNALING_CLASS:
         return QUIET_CLASS, negative, 0, 0, 0, INVALID
     if kind != FINITE_CLASS or exponent >= WORD - 1:
         return kind, negative, exponent, high, 0, 0
-    count, inexact = round_quantum(
-        negative, exponent, high, 0, 0, mode, word, random_bits, variant
-    )
+    count, inexact = round_quantum(negative, exponent, high, 0, 0, mode, word, random_bits, variant)
     flags = INEXACT if inexact != 0 else 0
     if count == 0:
         return ZERO_CLASS, negative, 0, 0, 0, flags
@@ -60,7 +58,10 @@ def scaled_parts(kind, negative, exponent, high, places):
 # ---------------------------------------------------------------- to integers
 @both
 def cut_at_units(top, high, low):
-    """Cut a magnitude with leading bit 2**top at its units: (whole part modulo 2**62, fraction, rest), as `discard`."""
+    """Cut a magnitude with leading bit 2**top at its units, as `discard` cuts.
+
+    Returns (whole part modulo 2**62, top 62 bits of the fraction, 1 if anything lies below those).
+    """
     if top < WORD - 1:
         return discard(high, low, WORD - 1 - top)
     places = top - (WORD - 1)
@@ -74,7 +75,7 @@ def cut_at_units(top, high, low):
 
 @both
 def integer_halves(negative, exponent, high, low, mode, word, random_bits, variant):
-    """A non-zero magnitude below 2**64 rounded to an integer: (upper and lower 32 bits, 1 if inexact).
+    """A non-zero magnitude below 2**64 as an integer: (upper and lower 32 bits, 1 if inexact).
 
     The upper half may reach 2**32.
     """
@@ -103,9 +104,10 @@ def join_halves(negative, upper, lower):
 
 @both
 def integer_of(kind, negative, exponent, high, low, limits, mode, word, random_bits, variant):
-    """(bits, flags) of any number as an integer; INVALID where none of the range stands for it, the bits then being 0.
+    """(bits, flags) of any number as an integer: 0 and INVALID where none of the range will do.
 
-    limits : upper and lower halves of the largest magnitudes of a positive and of a negative integer.
+    limits : upper and lower halves of the largest magnitudes of a positive and of a negative
+    integer.
     """
     if kind == ZERO_CLASS:
         return 0, 0
@@ -123,7 +125,7 @@ def integer_of(kind, negative, exponent, high, low, limits, mode, word, random_b
 # ---------------------------------------------------------------- to fixed point
 @both
 def wrapped(negative, count, width, signed):
-    """(negative, magnitude) of an integer, given modulo 2**62, modulo 2**width: the one in the range of that width."""
+    """(negative, magnitude) of an integer modulo 2**width, from its magnitude modulo 2**62."""
     span = 1 << width
     count = count & (span - 1)
     if negative:
@@ -148,7 +150,8 @@ def round_fixed(negative, exponent, high, low, F, mode, saturate, word, random_b
     wraps = (F[FLAGS] & WRAPS) != 0 and saturate == NO_SATURATION
     if top >= WORD - 1 and not wraps:
         return largest, negative, INEXACT | OVERFLOWED
-    seen = random_bits + 2 if mode >= STOCHASTIC else 2  # fraction bits that a decision looks at, but for the rest
+    # As many bits of the fraction decide; of the others, whether anything is there.
+    seen = random_bits + 2 if mode >= STOCHASTIC else 2
     if wraps and top > 2 * WORD - 1 - seen and low & 1:
         return NO_RESULT, negative, 0
     count, fraction, rest = cut_at_units(top, high, low)
@@ -167,11 +170,12 @@ def round_fixed(negative, exponent, high, low, F, mode, saturate, word, random_b
 def round_any(
     kind, negative, exponent, high, low, flags, F, mode, saturate, word, random_bits, variant
 ):
-    """As `round_parts`, to a floating-point or a fixed-point format: (magnitude code, negative, flags)."""
+    """As `round_parts`, to floating or fixed point: (magnitude code, negative, flags)."""
     if (F[FLAGS] & FIXED) == 0:
         code, flags = round_parts(
-            kind, negative, exponent, high, low, flags, F, mode, saturate, word, random_bits, variant
-        )
+            kind, negative, exponent, high, low, flags,
+            F, mode, saturate, word, random_bits, variant,
+        )  # fmt: skip
         return code, negative, flags
     if kind == FINITE_CLASS:
         code, negative, raised = round_fixed(

@@ -1,5 +1,4 @@
-"""Training in low and mixed precision: policies, loss scaling, and runs that compare recipes on
-real images.
+"""Training in low and mixed precision: policies, loss scaling, and runs that compare recipes.
 
 >>> from softfloat import training
 >>> training.PRESETS["mixed_binary16"].labels()["errors"]

@@ -4,8 +4,9 @@ import importlib
 
 
 def need(module, what, extra, package=None):
-    """The module, or an ImportError that names the extra: "softfloat train needs rich: pip install
-    ...".
+    """The imported module, or an ImportError such as "softfloat train needs rich: pip install".
+
+    what : who needs it.   extra : the extra that brings it.   package : its name, if another.
     """
     try:
         return importlib.import_module(module)

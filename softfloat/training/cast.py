@@ -74,9 +74,11 @@ class Caster:
         return 2.0 ** max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift))
 
     def _account(self, x, y, role, name, fmt, scale):
+        ends = (y.min(), y.max()) if y.size else (0.0, 0.0)  # NaN, if y has one
         if self.monitor is not None:
-            self.monitor.tensor(role, x, y, fmt, self.step, scale, self.loss_scale)
-        if self.bad is None and not np.isfinite(y).all():
+            step, loss_scale = self.step, self.loss_scale
+            self.monitor.tensor(role, x, y, fmt, step, scale, loss_scale, ends)
+        if self.bad is None and not (-math.inf < ends[0] and ends[1] < math.inf):
             self._describe(x, y, role, name)
 
     def _describe(self, x, y, role, name):

@@ -47,14 +47,13 @@ def train_command(
     figure=True,
     **formats,
 ):
-    """Run `softfloat train`; returns the exit status: 0, 1 if every recipe diverged, 130 after
-    Ctrl-C.
+    """Run `softfloat train`; returns 0, 1 if every recipe diverged, or 130 after Ctrl-C.
 
-    recipes : names, in a list or one string with commas; None: all of DEFAULT_RECIPES.   hidden :
-        sizes, or "64,32".
-    out : folder of the results.   as_json : print the list of runs as JSON on stdout, and nothing
-        else there.
-    figure : False draws no picture, and needs no matplotlib.
+    recipes : names, in a list or one string with commas; None: all of DEFAULT_RECIPES.
+    hidden : sizes of hidden layers, in a list or one string with commas.
+    out : folder of the results.   as_json : print the list of runs as JSON, all else on stderr.
+    figure : True, or a function of (report, path) that draws; False or None: no figure, and then
+        matplotlib is not needed.
     formats : weights, activations, logits, errors, weight_gradients, optimizer, update, master,
         rounding, update_rounding, saturate, scaling, loss_scale: as in Policy. Any of them adds a
         recipe "custom", by default beside fp32 alone.
@@ -82,7 +81,8 @@ def train_command(
     if report.runs and figure:
         from softfloat.plot import training_figure
 
-        training_figure(report, out / FIGURE)
+        draw = figure if callable(figure) else training_figure
+        draw(report, out / FIGURE)
         paths.append(out / FIGURE)
     if as_json:
         json.dump([run.to_dict() for run in report.runs], sys.stdout, indent=1, allow_nan=False)

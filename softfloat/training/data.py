@@ -22,7 +22,7 @@ _UNSIGNED_BYTES = 8
 
 @dataclass(frozen=True)
 class Dataset:
-    """Images (n, pixels), float32 in [0, 1], and labels (n,), integers, for training and testing."""
+    """Images (n, pixels), float32 in [0, 1], and integer labels (n,), for training and testing."""
 
     name: str
     images: np.ndarray

@@ -86,7 +86,7 @@ class Policy:
 
     @property
     def stored(self):
-        """Format of the weights that are updated, the master copy if there is one; None: float32."""
+        """Format of the weights that are updated: of the master copy if there is one."""
         return self.weights if self.master is None else self.master
 
     @cached_property

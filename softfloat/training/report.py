@@ -1,6 +1,4 @@
-"""Results as files: JSON with everything, CSV with the table and the curves, each written as a
-whole or not at all.
-"""
+"""Results as files: JSON with everything, CSV with the table and the curves, each written whole."""
 
 import csv
 import io
@@ -28,9 +26,7 @@ TABLE = (
 
 
 def write_atomically(path, content):
-    """Write bytes or text to a file so that a reader, or a kill, sees the old file or the new one
-    and nothing between.
-    """
+    """Write bytes or text so that a reader, or a kill, finds the old file or the whole new one."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     raw = content.encode() if isinstance(content, str) else content

@@ -40,10 +40,8 @@ class DivergenceError(ArithmeticError):
 class Settings:
     """What all runs of a report share.
 
-    hidden : sizes of the hidden layers, one or more.   epochs : None, a number that suits the data
-        set.
-    lr : learning rate.   batch : images in a step; a rest smaller than that is left out of the
-        epoch.
+    hidden : sizes of the hidden layers.   epochs : None stands for a number that suits the data.
+    lr : learning rate.   batch : images in a step; what is left over of an epoch is not used.
     """
 
     data: str = "digits"
@@ -101,9 +99,7 @@ class Trainer:
         }
 
     def step(self, images, labels):
-        """One step of gradient descent on a batch. Returns the loss before it. Raises
-        DivergenceError.
-        """
+        """One step of gradient descent on a batch: the loss before it. Raises DivergenceError."""
         cast, scaler = self.cast, self.scaler
         cast.step = self.steps
         cast.loss_scale = scale = 1.0 if scaler is None else scaler.scale
@@ -133,7 +129,7 @@ class Trainer:
         )
 
     def evaluate(self, images, labels, block=4096):
-        """(mean loss, accuracy) of the network as it stands, rounded as in training, not counted."""
+        """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted."""
         cast = Caster(self.policy, self.cast.seed)
         total, right = 0.0, 0
         with np.errstate(all="ignore"):
@@ -360,7 +356,7 @@ def _sparse(counts):
 
 
 def run_recipes(recipes=None, *, progress=None, on_run=None, **settings):
-    """Train every recipe, one after the other, on the same data with the same seed: a Report.
+    """Train every recipe, one after the other, on the same data with the same seed: the Report.
 
     recipes : names and Policies; by default DEFAULT_RECIPES.
     settings : the fields of Settings: data (a name or a Dataset), data_dir, hidden, epochs, lr,

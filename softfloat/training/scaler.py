@@ -63,26 +63,20 @@ class LossScaler:
         self.floor_hits = 0
 
     def unscale(self, gradients):
-        """(the gradients divided by the scale, whether all of them are finite); exact for a scale
-        that is a power of two.
+        """(the gradients divided by the scale, whether all of them are finite).
 
-        gradients : a list of arrays, or a dict of them; they are not changed.
+        gradients : a list of arrays, or a dict of them; they are not changed. Where the scale is a
+            power of two, the division is exact.
         """
         named = isinstance(gradients, dict)
         values = list(gradients.values()) if named else list(gradients)
         finite = all(bool(np.isfinite(g).all()) for g in values)
-        inverse = 1.0 / self.scale
-        exact = math.frexp(self.scale)[0] == 0.5
         with np.errstate(all="ignore"):
-            values = [
-                np.multiply(g, inverse) if exact else np.divide(g, self.scale) for g in values
-            ]
+            values = [np.divide(g, self.scale) for g in values]
         return (dict(zip(gradients, values, strict=True)) if named else values), finite
 
     def update(self, finite):
-        """After every step: whether its gradients were all finite. Where they were not, skip the
-        optimizer's step.
-        """
+        """Tell, at every step, whether its gradients were finite; if not, the step is skipped."""
         if not finite:
             self.skipped += 1
             self.growth_tracker = 0
@@ -105,17 +99,15 @@ class LossScaler:
         self.floor_hits += 1
         if self.floor_hits == 1:
             warnings.warn(
-                f"the loss scale has fallen to its floor of {self.minimum:g}: gradients are not finite "
-                "at any scale. This is not a matter of scaling; look for a learning rate that is "
-                "too large, or for the first tensor that overflows",
+                f"the loss scale has fallen to its floor of {self.minimum:g}, and gradients are "
+                "still not finite. This is not a matter of scaling; look for a learning rate that "
+                "is too large, or for the first tensor that overflows",
                 RuntimeWarning,
                 stacklevel=3,
             )
 
     def state_dict(self):
-        """Everything that a resumed run needs, under the keys of torch.amp.GradScaler and a few of
-        our own.
-        """
+        """What a resumed run needs, under the keys of torch.amp.GradScaler and some of our own."""
         return {
             "scale": self.scale,
             "growth_factor": self.growth_factor,

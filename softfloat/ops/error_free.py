@@ -1,0 +1,121 @@
+"""Arithmetic in float64 that knows the sign of its own error, so that one rounding can follow: the fast forms.
+
+z is the float64 result and e has the sign of (exact - z), or is zero where z is exact. `to_odd` then moves z to the
+odd one of the two float64 numbers around the exact result: a 53-bit number that any rounding to 51 bits or fewer
+treats as it would treat the exact one.
+
+Domain: operands whose products, quotients and errors neither overflow nor underflow float64. Any float32 operand is
+inside; `outside_*` say which float64 operands are not.
+
+Source: Boldo and Melquiond, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd (IEEE
+Trans. Comput., 2008); Boldo and Muller, Exact and approximated error of the FMA (2011).
+"""
+
+import math
+
+from softfloat._jit import jit
+from softfloat.bits import (
+    fma,
+    one_like,
+    or_,
+    quiet_nan_like,
+    shr,
+    sign_bit,
+    sub,
+    to_bits,
+    to_float,
+    top_position,
+    xor,
+)
+
+LARGE = 2.0**1020
+SMALL_PRODUCT = 2.0**-960
+SMALL_DIVIDEND = 2.0**-900
+
+
+@jit(inline=True)
+def two_sum(a, b):
+    """a + b as (rounded sum, exact error): Knuth's algorithm, for any order of the operands."""
+    z = a + b
+    t = z - a
+    return z, (a - (z - t)) + (b - t)
+
+
+@jit(inline=True)
+def multiply_with_error(a, b):
+    z = a * b
+    return z, fma(a, b, -z)
+
+
+@jit(inline=True)
+def divide_with_error(a, b):
+    z = a / b
+    rest = fma(-z, b, a)  # has the sign of the error times that of b
+    return z, to_float(xor(to_bits(rest), sign_bit(to_bits(b))))
+
+
+@jit(inline=True)
+def sqrt_with_error(a):
+    z = math.sqrt(a)
+    return z, fma(-z, z, a)
+
+
+@jit(inline=True)
+def fma_with_error(a, b, c):
+    z = fma(a, b, c)
+    high = a * b
+    low = fma(a, b, -high)
+    s, e2 = two_sum(c, low)
+    t, e1 = two_sum(high, s)
+    return z, ((t - z) + e1) + e2
+
+
+@jit(inline=True)
+def to_odd(z, e):
+    """The odd neighbour of the exact result, or z where that is exact."""
+    u = to_bits(z)
+    toward_zero = shr(xor(u, to_bits(e)), top_position(u))
+    odd = or_(sub(u, toward_zero), one_like(u))
+    return to_float(odd) if (e < 0.0) | (e > 0.0) else z
+
+
+@jit(inline=True)
+def positive_nan(z):
+    """z, with any NaN replaced by the canonical one (an operation's NaN has no sign of its own)."""
+    return z if z == z else to_float(quiet_nan_like(to_bits(z)))
+
+
+@jit(inline=True)
+def zero_of_sum(z, a, b):
+    """The sum z of a and b as rounding toward negative wants it: an exact zero of unlike signs is -0."""
+    unlike = sign_bit(xor(to_bits(a), to_bits(b)))
+    return to_float(or_(to_bits(z), unlike)) if z == 0.0 else z
+
+
+@jit(inline=True)
+def outside_add(z):
+    return not abs(z) < LARGE
+
+
+@jit(inline=True)
+def outside_multiply(z, a, b):
+    m = abs(z)
+    return (not m < LARGE) | ((m < SMALL_PRODUCT) & (a != 0.0) & (b != 0.0))
+
+
+@jit(inline=True)
+def outside_divide(z, a):
+    m = abs(z)
+    return (not m < LARGE) | (((m < SMALL_PRODUCT) | (abs(a) < SMALL_DIVIDEND)) & (a != 0.0))
+
+
+@jit(inline=True)
+def outside_sqrt(z, a):
+    return (not z < LARGE) | ((a < SMALL_DIVIDEND) & (a != 0.0))
+
+
+@jit(inline=True)
+def outside_fma(z, a, b, c):
+    m = abs(a * b)
+    small = (m < SMALL_PRODUCT) & (a != 0.0) & (b != 0.0)
+    return (not m < LARGE) | (not abs(c) < LARGE) | (not abs(z) < LARGE) | small
