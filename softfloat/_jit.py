@@ -101,8 +101,25 @@ class _SourceCacheImpl(CompileResultCacheImpl):
     _locator_classes = [_SourceLocator]
 
 
+def _described(cell):
+    """A closure variable as something that is the same in every process."""
+    function = getattr(cell, "py_func", None)
+    if function is None:
+        return cell
+    return function.__module__, function.__qualname__, _closure(function)
+
+
+def _closure(function):
+    return tuple(_described(cell.cell_contents) for cell in function.__closure__ or ())
+
+
 class _SourceCache(FunctionCache):
     _impl_class = _SourceCacheImpl
+
+    def _index_key(self, signature, codegen):
+        # numba would pickle compiled functions in closures, which never gives the same bytes twice. Code need not be
+        # hashed: the folder is of this source.
+        return signature, codegen.magic_tuple(), _closure(self._py_func)
 
 
 class _LazyCache:

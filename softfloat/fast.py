@@ -13,6 +13,7 @@ A scaled stochastic decision compares the exact discarded part with (2**k - w) *
 the carrier, so it is the decision of the definition.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -36,7 +37,6 @@ from softfloat.bits import (
     to_bits,
     to_float,
     unsigned_to_float,
-    xor,
     zero_like,
 )
 from softfloat.format import CARRIERS, FLUSH, GRADUAL, GRID, NORMAL, UNDERFLOW
@@ -205,90 +205,124 @@ def load_constants(P):
     )  # fmt: skip
 
 
-@jit(inline=True)
-def round_full(x, p, word, mode, rule):
-    """Round to a format with the carrier's own exponent range, on the bits."""
-    largest, infinite = p[5], p[7]
-    low_half, keep, shift, last, word_shift, word_left, word_keep = p[11:18]
-    u = to_bits(x)
-    if mode == EVEN:
-        odd = and_(shr(u, shift), one_like(u))
-        r = and_(add(u, add(low_half, odd)), keep)
-    elif mode == AWAY:
-        r = and_(add(u, add(low_half, one_like(u))), keep)
-    elif mode == ZERO:
-        r = and_(u, keep)
-    elif mode == POSITIVE:
-        r = and_(add(u, zero_like(u) if is_negative(u) else sub(last, one_like(u))), keep)
-    elif mode == NEGATIVE:
-        r = and_(add(u, sub(last, one_like(u)) if is_negative(u) else zero_like(u)), keep)
-    elif mode == ODD:
-        r = and_(u, keep)
-        r = or_(r, last) if u != r else r
-    else:
-        r = and_(add(and_(u, word_keep), shl(shr(word, word_shift), word_left)), keep)
-    if rule & CLAMPED:
-        finite = magnitude(r) if to_float(magnitude(r)) < largest else to_bits(largest)
-        if rule & OWN_INFINITY:
-            finite = to_bits(infinite) if magnitude(u) == infinity_like(u) else finite
-        r = or_(finite, sign_bit(u))
-    if rule & BARE:
-        return to_float(r)
-    return to_float(r) if x == x else to_float(quiet_nan_like(u))
+@functools.cache
+def rounding_form(kind, mode, rule):
+    """The compiled function round(x, p, word) of one fast form; p from `load_constants`.
+
+    Each combination is compiled by itself, from the branches that it takes.
+    """
+    return _full_form(mode, rule) if kind == FULL else _scaled_form(mode, rule)
 
 
-@jit(inline=True)
-def round_scaled(x, p, word, mode, rule):
-    """Round to a format whose exponents lie well inside the carrier's, by adding and subtracting a power of two."""
-    emin, spread, spread_signed, step, limit, largest, overflow, infinite, smallest, half = p[:10]
-    top, words, word_step, word_shift = p[10], p[18], p[19], p[15]
-    u = to_bits(x)
-    sign = sign_bit(u)
-    a = to_float(magnitude(u))
-    inf = to_float(infinity_like(u))
-    zero = to_float(zero_like(u))
-    if mode == POSITIVE or mode == NEGATIVE:
-        # On signed numbers: with 1.5 times the power, the sum stays in one binade for either sign.
-        if mode == POSITIVE:
-            c = -largest if x < -largest else x
+def _full_form(mode, rule):
+    clamped = int(rule & CLAMPED != 0)
+    own_infinity = int(rule & OWN_INFINITY != 0)
+    bare = int(rule & BARE != 0)
+
+    @jit(inline=True)
+    def round_full(x, p, word):
+        largest, infinite = p[5], p[7]
+        low_half, keep, shift, last, word_shift, word_left, word_keep = p[11:18]
+        u = to_bits(x)
+        if mode == EVEN:
+            odd = and_(shr(u, shift), one_like(u))
+            r = and_(add(u, add(low_half, odd)), keep)
+        elif mode == AWAY:
+            r = and_(add(u, add(low_half, one_like(u))), keep)
+        elif mode == ZERO:
+            r = and_(u, keep)
+        elif mode == POSITIVE:
+            up = zero_like(u) if is_negative(u) else sub(last, one_like(u))
+            r = and_(add(u, up), keep)
+        elif mode == NEGATIVE:
+            up = sub(last, one_like(u)) if is_negative(u) else zero_like(u)
+            r = and_(add(u, up), keep)
+        elif mode == ODD:
+            r = and_(u, keep)
+            r = or_(r, last) if u != r else r
         else:
-            c = largest if x > largest else x
-        E = to_float(binade(to_bits(c)))
-        E = E if E > emin else emin
-        s = fma(-E, spread_signed, fma(E, spread_signed, c))
+            r = and_(add(and_(u, word_keep), shl(shr(word, word_shift), word_left)), keep)
+        if clamped == 1:
+            finite = magnitude(r) if to_float(magnitude(r)) < largest else to_bits(largest)
+            if own_infinity == 1:
+                finite = to_bits(infinite) if magnitude(u) == infinity_like(u) else finite
+            r = or_(finite, sign_bit(u))
+        if bare == 1:
+            return to_float(r)
+        return to_float(r) if x == x else to_float(quiet_nan_like(u))
+
+    return round_full
+
+
+def _scaled_form(mode, rule):
+    underflow = rule & 3
+    coarse = int(underflow in (GRID, NORMAL))
+    # Where zeros keep their sign, a caller that sees to infinities and NaNs needs nothing more than the sign.
+    bare = int(rule & BARE != 0 and rule & (UNSIGNED | NO_NEGATIVE_ZERO) == 0)
+    own_infinity = int(rule & OWN_INFINITY != 0)
+    unsigned = int(rule & UNSIGNED != 0)
+    no_negative_zero = int(rule & NO_NEGATIVE_ZERO != 0)
+    signed_nan = int(rule & SIGNED_NAN != 0)
+
+    @jit(inline=True)
+    def round_scaled(x, p, word):
+        emin, spread, spread_signed, step, limit, largest, overflow = p[:7]
+        infinite, smallest, half, top = p[7:11]
+        word_shift, words, word_step = p[15], p[18], p[19]
+        u = to_bits(x)
+        sign = sign_bit(u)
+        a = to_float(magnitude(u))
+        zero = to_float(zero_like(u))
         if mode == POSITIVE:
+            # On signed numbers: with 1.5 times the power, the sum stays in one binade for either sign.
+            c = -largest if x < -largest else x
+            E = to_float(binade(to_bits(c)))
+            E = E if E > emin else emin
+            s = fma(-E, spread_signed, fma(E, spread_signed, c))
             s = fma(E, step, s) if s < c else s
             s = overflow if x > largest else s
-        else:
+            y = to_float(magnitude(to_bits(s)))
+        elif mode == NEGATIVE:
+            c = largest if x > largest else x
+            E = to_float(binade(to_bits(c)))
+            E = E if E > emin else emin
+            s = fma(-E, spread_signed, fma(E, spread_signed, c))
             s = fma(-E, step, s) if s > c else s
             s = -overflow if x < -largest else s
-        y = to_float(magnitude(to_bits(s)))
-    else:
-        c = a
-        if mode == ODD:
-            c = largest if a > largest else a
-            E = to_float(binade(to_bits(c)))
-        else:
+            y = to_float(magnitude(to_bits(s)))
+        elif mode == EVEN:
             E = to_float(binade(u))
-        E = E if E > emin else emin
-        if mode == STOCHASTIC or mode == EQUAL:
-            E = top if E > top else E
-        if mode == AWAY:  # a last bit set breaks ties upwards and changes nothing else
-            c = to_float(or_(magnitude(u), one_like(u)))
-        t = fma(E, spread, c)
-        y = fma(-E, spread, t)
-        if mode == EVEN or mode == AWAY:
+            E = E if E > emin else emin
+            y = fma(-E, spread, fma(E, spread, a))
+            y = overflow if a > limit else y
+        elif mode == AWAY:
+            E = to_float(binade(u))
+            E = E if E > emin else emin
+            # A last bit set breaks ties upwards and changes nothing else.
+            y = fma(-E, spread, fma(E, spread, to_float(or_(magnitude(u), one_like(u)))))
             y = overflow if a > limit else y
         elif mode == ZERO:
+            E = to_float(binade(u))
+            E = E if E > emin else emin
+            y = fma(-E, spread, fma(E, spread, a))
             y = fma(-E, step, y) if y > a else y
             y = y if y < largest else overflow
         elif mode == ODD:
+            c = largest if a > largest else a
+            E = to_float(binade(to_bits(c)))
+            E = E if E > emin else emin
+            t = fma(E, spread, c)
+            y = fma(-E, spread, t)
             rest = c - y
             stepped = fma(to_float(or_(to_bits(E), sign_bit(to_bits(rest)))), step, y)
             even = and_(to_bits(t), one_like(u)) == zero_like(u)
             y = stepped if (rest != zero) & even else y
             y = overflow if a > largest else y
         else:
+            E = to_float(binade(u))
+            E = E if E > emin else emin
+            E = top if E > top else E
+            y = fma(-E, spread, fma(E, spread, a))
             below = fma(-E, step, y) if y > a else y
             if mode == EQUAL:
                 up = (a > below) & (shr(word, word_shift) != zero_like(u))
@@ -297,33 +331,57 @@ def round_scaled(x, p, word, mode, rule):
                 up = a - below >= steps * (E * word_step)
             y = fma(E, step, below) if up else below
             y = overflow if y > largest else y
-    if rule & 3 == FLUSH:
-        y = zero if y < smallest else y
-    elif rule & 3 != GRADUAL:
-        if mode == EVEN:
-            up = a > half
-        elif mode == AWAY:
-            up = a >= half
-        elif mode == ZERO:
-            up = a < zero
-        elif mode == POSITIVE:
-            up = x > zero
-        elif mode == NEGATIVE:
-            up = x < zero
-        else:
-            up = a > zero
-        y = (smallest if up else zero) if a < smallest else y
-    if rule & BARE and rule & (UNSIGNED | NO_NEGATIVE_ZERO) == 0:
-        return to_float(or_(to_bits(y), sign))
-    if rule & OWN_INFINITY:
-        y = infinite if a == inf else y
-    nan = to_float(quiet_nan_like(u))
-    if rule & UNSIGNED:
-        y = nan if (sign != zero_like(u)) & (y > zero) else y
+        if underflow == FLUSH:
+            y = zero if y < smallest else y
+        if coarse == 1:
+            if mode == EVEN:
+                up = a > half
+            elif mode == AWAY:
+                up = a >= half
+            elif mode == ZERO:
+                up = a < zero
+            elif mode == POSITIVE:
+                up = x > zero
+            elif mode == NEGATIVE:
+                up = x < zero
+            else:
+                up = a > zero
+            y = (smallest if up else zero) if a < smallest else y
+        if bare == 1:
+            return to_float(or_(to_bits(y), sign))
+        if own_infinity == 1:
+            y = infinite if a == to_float(infinity_like(u)) else y
+        nan = to_float(quiet_nan_like(u))
+        if unsigned == 1:
+            y = nan if (sign != zero_like(u)) & (y > zero) else y
+            return y if x == x else nan
+        if no_negative_zero == 1:
+            y = to_float(or_(to_bits(y), sign)) if y > zero else y
+            return y if x == x else nan
+        if signed_nan == 1:
+            return to_float(or_(to_bits(y if x == x else nan), sign))
+        return to_float(or_(to_bits(y), sign)) if x == x else nan
+
+    return round_scaled
+
+
+@functools.cache
+def special_form(rule):
+    """special(x, p): what an infinity or NaN becomes, as the whole form gives it."""
+    unsigned = int(rule & UNSIGNED != 0)
+    signed_nan = int(rule & SIGNED_NAN != 0)
+
+    @jit(inline=True)
+    def special(x, p):
+        u = to_bits(x)
+        sign = sign_bit(u)
+        nan = to_float(quiet_nan_like(u))
+        y = p[7]
+        if unsigned == 1:
+            return y if x > to_float(zero_like(u)) else nan
+        if signed_nan == 1:
+            return to_float(or_(to_bits(y if x == x else nan), sign))
+        y = to_float(or_(to_bits(y), sign)) if y == y else y
         return y if x == x else nan
-    if rule & NO_NEGATIVE_ZERO:
-        y = to_float(or_(to_bits(y), sign)) if y > zero else y
-        return y if x == x else nan
-    if rule & SIGNED_NAN:
-        return to_float(or_(to_bits(y if x == x else nan), sign))
-    return to_float(or_(to_bits(y), sign)) if x == x else nan
+
+    return special

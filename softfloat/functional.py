@@ -28,7 +28,7 @@ from softfloat.backends.exact import (
     exact_loop,
     parts_loop,
 )
-from softfloat.backends.threads import run_chunks
+from softfloat.backends.threads import SERIAL_BELOW, run_chunks
 from softfloat.fast import OWN_INFINITY, SCALED, fast_constants, fast_form
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
@@ -42,7 +42,7 @@ _SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
 _VARIANTS = {"A": 0, "B": 1, "C": 2}
 _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
-SHORT = 1 << 14  # elements up to which a call is not worth more than its own overhead
+SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
 ARITHMETIC_GRAIN = 1 << 18  # the same, where two operands are read
 FAST_GRAIN = 1 << 20  # elements between two looks at Ctrl-C in the fast loops
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
@@ -339,7 +339,7 @@ def _fast_arithmetic(operation, plan, values, fmt, choice, result):
         redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
         if not (
             odd_loop(operation, toward_negative)(a, b, c, buffer, redo)
-            and plan(buffer, buffer, key, offset + start)
+            and plan.in_place(buffer, key, offset + start)
         ):
             define(blocks, target, start)
             return
@@ -430,12 +430,16 @@ class Plan:
         else:
             self.run = round_loop(*form)
 
+    def in_place(self, x, key, start):
+        """Round a flat block in place; False where the processor's arithmetic is not known to be standard."""
+        if self.stochastic:
+            return self.run(x, x, self.constants, key, start)
+        return round_in_place_loop(*self.form)(x, self.constants)
+
     def __call__(self, x, out, key, start):
-        """Round a flat block; False where the processor's arithmetic is not known to be standard."""
+        """Round a flat block into another; False as above."""
         if self.stochastic:
             return self.run(x, out, self.constants, key, start)
-        if x.ctypes.data == out.ctypes.data:
-            return round_in_place_loop(*self.form)(out, self.constants)
         return self.run(x, out, self.constants)
 
 
@@ -456,14 +460,18 @@ def _fast(plan, value, fmt, choice, result):
     """Round by a fast form, block by block; blocks that it declines go through the definition."""
     key, offset = np.uint64(choice.key), choice.offset
     wide = FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32
+    same = value.dtype == result.dtype
+    in_place = np.may_share_memory(value, result)  # all of it: anything else was copied before
 
     def apply(blocks, target, start):
         (x,) = blocks
-        if x.dtype == target.dtype:
+        if same and in_place:
+            done = plan.in_place(target, key, offset + start)
+        elif same:
             done = plan(x, target, key, offset + start)
         else:
             buffer = np.empty(x.size, wide)
-            done = cast(x, buffer) and plan(buffer, buffer, key, offset + start)
+            done = cast(x, buffer) and plan.in_place(buffer, key, offset + start)
             done = done and cast(buffer, target)
         if not done:
             options = choice.array()
@@ -471,6 +479,38 @@ def _fast(plan, value, fmt, choice, result):
             _exact_block("convert", fmt, options, key, _NO_WORDS, (x,), target, False)
 
     _each_block(apply, [value], result, FAST_GRAIN)
+
+
+def _quick(x, fmt, rounding, saturate, out):
+    """The result for a short contiguous array where an earlier call has left a plan, else None.
+
+    A plan is kept under the very arguments that were checked then, so only the arrays are looked at here.
+    """
+    try:
+        plan = fmt.plans[rounding, saturate, x.dtype]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    if (
+        type(x) is not np.ndarray
+        or x.size > SHORT
+        or not x.flags.c_contiguous
+        or x.ndim == 0
+        or active_status()
+    ):
+        return None
+    flat = x if x.ndim == 1 else x.reshape(-1)
+    if out is None:
+        result = np.empty(x.shape, x.dtype)
+    elif type(out) is not np.ndarray or out.dtype != x.dtype or out.shape != x.shape:
+        return None
+    elif not (out.flags.c_contiguous and out.flags.writeable):
+        return None
+    elif out is x:
+        return x if plan.in_place(flat, 0, 0) else None
+    else:
+        result = out  # the loop itself declines if it overlaps x
+    target = result if result.ndim == 1 else result.reshape(-1)
+    return result if plan.run(flat, target, plan.constants) else None
 
 
 def quantize(
@@ -499,17 +539,10 @@ def quantize(
     Returns values, of x's dtype if that is float32 or float64 and can hold the format, else of the smallest that can.
     Raises TypeError for what is not real numbers, ValueError for options out of range.
     """
-    # The common case on short arrays: nothing to check that was not checked when the plan was made.
-    if type(x) is np.ndarray and out is None and seed is None and x.ndim == 1:
-        try:
-            plan = fmt.plans[rounding, saturate, x.dtype]
-        except (AttributeError, KeyError, TypeError):
-            plan = None
-        if plan is not None and random is None and x.size < SHORT and x.flags.c_contiguous:
-            if not active_status():
-                result = np.empty(x.size, x.dtype)
-                if plan.run(x, result, plan.constants):
-                    return result
+    if seed is None and random is None:
+        result = _quick(x, fmt, rounding, saturate, out)
+        if result is not None:
+            return result
     fmt = as_format(fmt)
     choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
     value, own = as_values(x)

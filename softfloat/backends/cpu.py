@@ -26,11 +26,11 @@ from softfloat.bits import (
 )
 from softfloat.fast import (
     BARE,
-    FULL,
     OWN_INFINITY,
+    SCALED,
     load_constants,
-    round_full,
-    round_scaled,
+    rounding_form,
+    special_form,
 )
 from softfloat.ops.error_free import (
     divide_with_error,
@@ -48,50 +48,46 @@ from softfloat.ops.error_free import (
     zero_of_sum,
 )
 from softfloat.random import FIRST, GOLDEN, SECOND
-from softfloat.rounding import NEGATIVE, STOCHASTIC
+from softfloat.rounding import NEGATIVE
 
 ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kind
 BLOCK = 4096  # elements between two looks at whether infinities or NaNs were among them
 WORD_BLOCK = 256  # 64-bit random words made at a time, well inside the first-level cache
 
 
-@jit(inline=True)
-def round_one(x, p, word, kind, mode, rule):
-    """One value by the fast form of this kind."""
-    if kind == FULL:
-        return round_full(x, p, word, mode, rule)
-    return round_scaled(x, p, word, mode, rule)
-
-
 @functools.cache
 def round_loop(kind, mode, rule):
-    """run(x, out, P): round a flat array into another that does not overlap it."""
+    """run(x, out, P): round a flat array into another; where they overlap, it does nothing and returns False."""
+    round_one = rounding_form(kind, mode, rule | BARE)
+    special = special_form(rule)
 
     @jit
     def run(x, out, P):
+        distance = abs(x.ctypes.data - out.ctypes.data)
+        if distance < x.size * x.itemsize:
+            return False
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
         p = load_constants(P)
         none = P[0]
-        head = 0
-        if x.size > 256:  # whole vectors are stored fastest on their own alignment
-            head = ((-out.ctypes.data) % ALIGNMENT) // x.itemsize
-            for i in range(head):
-                out[i] = round_one(x[i], p, none, kind, mode, rule)
         infinity = infinity_like(none)
-        for start in range(head, x.size, BLOCK):
-            source = x[start : start + BLOCK]
-            target = out[start : start + BLOCK]
+        start = 0
+        # Whole vectors are stored fastest on their own alignment: the first block ends there.
+        stop = ((-out.ctypes.data) % ALIGNMENT) // x.itemsize if x.size > 256 else 0
+        while start < x.size:
+            source = x[start:stop]
+            target = out[start:stop]
             largest = zero_like(none)
             for i in range(source.size):
                 largest = umax(largest, magnitude(to_bits(source[i])))
-                target[i] = round_one(source[i], p, none, kind, mode, rule | BARE)
-            if (
-                not largest < infinity
-            ):  # rare: infinities and NaNs cost a second pass over the block
+                target[i] = round_one(source[i], p, none)
+            if not largest < infinity:  # infinities and NaNs are rare: they cost a second pass
                 for i in range(source.size):
-                    target[i] = round_one(source[i], p, none, kind, mode, rule)
+                    if not magnitude(to_bits(source[i])) < infinity:
+                        target[i] = special(source[i], p)
+            start = stop
+            stop = min(start + BLOCK, x.size)
         leave_standard_arithmetic(former)
         return True
 
@@ -101,6 +97,7 @@ def round_loop(kind, mode, rule):
 @functools.cache
 def round_in_place_loop(kind, mode, rule):
     """run(x, P): round a flat array in place. One array only: no alias check stands in the way of the vectors."""
+    round_one = rounding_form(kind, mode, rule)
 
     @jit
     def run(x, P):
@@ -110,7 +107,7 @@ def round_in_place_loop(kind, mode, rule):
         p = load_constants(P)
         none = P[0]
         for i in range(x.size):
-            x[i] = round_one(x[i], p, none, kind, mode, rule)
+            x[i] = round_one(x[i], p, none)
         leave_standard_arithmetic(former)
         return True
 
@@ -131,6 +128,7 @@ def fill_words(words, key, first):
 @functools.cache
 def round_random_loop(kind, mode, rule):
     """run(x, out, P, key, offset): stochastic rounding; out may be x itself, element for element."""
+    round_one = rounding_form(kind, mode, rule)
 
     @jit
     def run(x, out, P, key, offset):
@@ -151,7 +149,7 @@ def round_random_loop(kind, mode, rule):
             half = halves[skip : skip + n]
             for i in range(n):
                 word = resize(half[i], to_bits(source[i]))
-                target[i] = round_one(source[i], p, word, kind, mode, rule)
+                target[i] = round_one(source[i], p, word)
             done += n
         leave_standard_arithmetic(former)
         return True
@@ -178,6 +176,7 @@ def arithmetic_loop(operation, mode):
     Ordinary: signed, with -0 and gradual underflow, and no NaN of its own sign. out may be one of the operands.
     """
     op = FAST_OPERATIONS[operation]
+    round_one = rounding_form(SCALED, mode, OWN_INFINITY)
 
     @jit
     def run(a, b, c, out, P):
@@ -208,7 +207,7 @@ def arithmetic_loop(operation, mode):
                 z, e = two_sum(x, y)
             if mode == NEGATIVE and op in (ADD, SUBTRACT, FMA):
                 z = zero_of_sum(z, x, y)
-            out[i] = round_scaled(to_odd(z, e), p, none, mode, OWN_INFINITY)
+            out[i] = round_one(to_odd(z, e), p, none)
         leave_standard_arithmetic(former)
         return True
 

@@ -150,14 +150,15 @@ def _progress(screen, policies):
 def _show(screen, report, paths, messages):
     if report.runs:
         screen.print(table(report))
-        screen.print(report.note())
+        screen.print(report.note(), highlight=False)
     for run in report.runs:
         if run.message:
             screen.print(run.message, style="bold red", markup=False)
         if run.skipped_steps:
             screen.print(
                 f"{run.policy}: the loss scaler skipped {run.skipped_steps} of {run.steps} steps "
-                f"and ended at {run.loss_scale:g}."
+                f"and ended at {run.loss_scale:g}.",
+                highlight=False,
             )
     for message in sorted(messages):
         screen.print(f"warning: {message}", style="yellow", markup=False)
