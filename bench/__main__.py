@@ -18,7 +18,7 @@ def main(arguments):
     unknown = [a for a in chosen if a not in SUITES]
     if unknown:
         sys.exit(f"unknown benchmark {unknown[0]!r}; choose from {', '.join(SUITES)}")
-    console = Console()
+    console = Console(width=max(Console().width, 100))
     collected = []
     for suite in chosen:
         table = Table(title=f"{suite}: fastest rounds, side by side", title_justify="left")

@@ -62,6 +62,7 @@ from softfloat.status import active_status
 
 _UINT8 = np.dtype(np.uint8)
 _LARGEST_POWER = 1 << 40
+SCALAR_GRAIN = 1 << 15  # elements at a time where an operand is a single number
 _NAMES = np.array(CLASS_NAMES)
 
 
@@ -119,7 +120,7 @@ class _Operands:
         of parts.
         """
         if not self.exact:
-            _each_block(step, self.values, result, grain)
+            self._run_floats(step, result, grain)
             return
         flat = [_columns(value, self.shape) for value in self.values]
         target = np.empty(result.size, result.dtype)
@@ -129,6 +130,28 @@ class _Operands:
 
         run_chunks(task, target.size, grain)
         result[...] = target.reshape(self.shape)
+
+    def _run_floats(self, step, result, grain):
+        light = [value.size == 1 and result.size > 1 for value in self.values]
+        heavy = [value for value, single in zip(self.values, light, strict=True) if not single]
+        plain = all(a.shape == result.shape and a.flags.c_contiguous for a in [*heavy, result])
+        if not any(light) or not plain:
+            _each_block(step, self.values, result, grain)
+            return
+        # A single number meets a whole array: one block full of it serves for all.
+        grain = min(grain, SCALAR_GRAIN)
+        flat = [
+            np.full(min(grain, result.size), value.reshape(())) if single else value.reshape(-1)
+            for value, single in zip(self.values, light, strict=True)
+        ]
+        target = result.reshape(-1)
+
+        def task(start, stop):
+            pieces = [slice(0, stop - start) if single else slice(start, stop) for single in light]
+            blocks = [a[piece] for a, piece in zip(flat, pieces, strict=True)]
+            step(blocks, target[start:stop], start)
+
+        run_chunks(task, target.size, grain)
 
 
 def _columns(value, shape):

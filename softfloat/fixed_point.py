@@ -180,6 +180,11 @@ class FixedPoint:
         return self.magnitude_bits + self.signed
 
     @property
+    def mantissa_bits(self):
+        """One less than the bits of the largest significand, as in a Format."""
+        return self.magnitude_bits - 1
+
+    @property
     def resolution(self):
         """The distance between neighbours: 2**-fraction_bits."""
         return 2.0**-self.fraction_bits
@@ -265,6 +270,7 @@ def lowest_code(F):
     WORD_STEP,  # 2**-k steps
     CONSTANTS,
 ) = range(11)
+STEPS = 2  # the kind of this form, beside those of softfloat.fast
 # Bits of `rule`.
 WRAPPING, SIGNED_RANGE = 1, 2
 

@@ -29,7 +29,7 @@ from softfloat.backends.exact import (
     parts_loop,
 )
 from softfloat.backends.threads import SERIAL_BELOW, run_chunks
-from softfloat.fast import OWN_INFINITY, SCALED, fast_constants, fast_form
+from softfloat.fast import fast_constants, fast_form
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
@@ -43,8 +43,8 @@ _VARIANTS = {"A": 0, "B": 1, "C": 2}
 _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
 SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
-ARITHMETIC_GRAIN = 1 << 18  # the same, where two operands are read
-FAST_GRAIN = 1 << 20  # elements between two looks at Ctrl-C in the fast loops
+ARITHMETIC_GRAIN = 1 << 21  # the same, where two operands are read
+FAST_GRAIN = 1 << 22  # elements between two looks at Ctrl-C in the fast loops
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
 
@@ -305,35 +305,43 @@ def _dress(result, operands, out):
     return result[()] if result.ndim == 0 else result
 
 
-def _arithmetic_plan(operation, fmt, choice):
-    """The fast form that rounds float64 results rounded to odd, or None where the definition has to do it.
+def _arithmetic_plans(operation, fmt, choice):
+    """The fast forms that round float64 and float32 results rounded to odd; None where there is none.
 
     Rounding to odd needs two bits more than the format; where random words decide, as many as the words have.
     """
     m, stochastic = fmt.mantissa_bits, choice.mode >= STOCHASTIC
     undefined = operation == "divide" and fmt.parameters[FLAGS] & NAN_QUOTIENTS
     if m > (51 - choice.bits if stochastic else 50) or undefined:
-        return None
-    return _plan(fmt, FLOAT64, choice)
+        return None, None
+    narrow = m <= 21 and not stochastic and operation != "fma"
+    return _plan(fmt, FLOAT64, choice), _plan(fmt, FLOAT32, choice) if narrow else None
 
 
-def _fast_arithmetic(operation, plan, values, fmt, choice, result):
-    """Run an operation over broadcast operands by the fast forms; what is outside their domain goes through the
-    definition."""
-    kind, mode, rule = plan.form
+def _runs(flags, head=REDO_BLOCK):
+    """Slices that cover the blocks whose flag is set, neighbours together. Block 0 has `head` elements."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], flags != 0, [0])))).reshape(-1, 2)
+    place = lambda j: head + (int(j) - 1) * REDO_BLOCK if j else 0  # noqa: E731
+    return [slice(place(first), place(last)) for first, last in edges]
+
+
+def _fast_arithmetic(operation, plans, values, fmt, choice, result):
+    """Run an operation over broadcast operands by the fast forms.
+
+    Float32 operands stay in float32; blocks that could go wrong there are done in float64, and what could go wrong in
+    float64 goes through the definition.
+    """
+    plan, narrow = plans
+    mode = choice.mode
     key, offset, options = np.uint64(choice.key), choice.offset, choice.array()
+    toward_negative = mode == NEGATIVE and operation in ("add", "subtract", "fma")
 
     def define(blocks, target, start):
         mine = options.copy()
         mine[OFFSET] += start
         _exact_block(operation, fmt, mine, key, _NO_WORDS, blocks, target, False)
 
-    def fused(blocks, target, start):
-        a, b, c = (*blocks, *[blocks[0]] * (3 - len(blocks)))
-        if not run(a, b, c, target, plan.constants):
-            define(blocks, target, start)
-
-    def composed(blocks, target, start):
+    def wide(blocks, target, start):
         a, b, c = (*blocks, *[blocks[0]] * (3 - len(blocks)))
         buffer = np.empty(target.size)
         redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
@@ -343,23 +351,29 @@ def _fast_arithmetic(operation, plan, values, fmt, choice, result):
         ):
             define(blocks, target, start)
             return
-        again = [slice(j * REDO_BLOCK, (j + 1) * REDO_BLOCK) for j in np.flatnonzero(redo)]
+        again = _runs(redo)
         originals = [[x[piece].copy() for x in blocks] for piece in again]
         cast(buffer, target)
         for piece, operands in zip(again, originals, strict=True):
             define(operands, target[piece], start + piece.start)
 
-    if (
-        kind == SCALED
-        and rule | OWN_INFINITY == OWN_INFINITY
-        and mode < STOCHASTIC
-        and all(v.dtype == FLOAT32 for v in values)
-    ):
-        run = arithmetic_loop(operation, mode)
-        _each_block(fused, values, result, ARITHMETIC_GRAIN)
+    def lanes(blocks, target, start):
+        redo = np.empty(target.size // REDO_BLOCK + 2, np.uint8)
+        head = run(blocks[0], blocks[-1], target, narrow.constants, redo)
+        if head < 0:
+            define(blocks, target, start)
+            return
+        for piece in _runs(redo, head):
+            for first in range(piece.start, min(piece.stop, target.size), BLOCK):
+                part = slice(first, min(first + BLOCK, piece.stop))
+                wide([x[part] for x in blocks], target[part], start + first)
+
+    shared = any(np.may_share_memory(v, result) for v in values)
+    if narrow and not shared and all(a.dtype == FLOAT32 for a in (*values, result)):
+        run = arithmetic_loop(operation, *narrow.form)
+        _each_block(lanes, values, result, ARITHMETIC_GRAIN)
     else:
-        toward_negative = mode == NEGATIVE and operation in ("add", "subtract", "fma")
-        _each_block(composed, values, result, BLOCK)
+        _each_block(wide, values, result, BLOCK)
 
 
 def _elementwise(operation, operands, fmt, out, options):
@@ -385,13 +399,13 @@ def _elementwise(operation, operands, fmt, out, options):
         _round_parts(Parts(*(column.reshape(shape) for column in parts)), fmt, choice, result)
     else:
         values = _separate(values, out)
-        plan = None
+        plans = None, None
         if operation in FAST_OPERATIONS and not active_status():
-            plan = _arithmetic_plan(operation, fmt, choice)
-        if plan is None:
+            plans = _arithmetic_plans(operation, fmt, choice)
+        if plans[0] is None:
             _exact(operation, values, fmt, choice, shape, result)
         else:
-            _fast_arithmetic(operation, plan, values, fmt, choice, result)
+            _fast_arithmetic(operation, plans, values, fmt, choice, result)
     return _dress(result, operands, out)
 
 

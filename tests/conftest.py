@@ -1,8 +1,7 @@
-"""Settings shared by the whole suite: hypothesis profiles, and the marker of the long tests."""
+"""Settings shared by the whole suite: hypothesis profiles and one filter of warnings."""
 
 import os
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 SLOW_START = [HealthCheck.too_slow, HealthCheck.data_too_large]  # the first call compiles
@@ -16,13 +15,5 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "exhaustive: long; left out unless asked for with -m")
-
-
-def pytest_collection_modifyitems(config, items):
-    if config.option.markexpr:
-        return
-    skip = pytest.mark.skip(reason="exhaustive: run with -m exhaustive")
-    for item in items:
-        if "exhaustive" in item.keywords:
-            item.add_marker(skip)
+    # What hypothesis imports to report a failing example warns on import.
+    config.addinivalue_line("filterwarnings", "ignore:mypy_extensions:DeprecationWarning")

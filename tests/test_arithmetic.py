@@ -21,6 +21,7 @@ from helpers import (
     entries_of_testfloat,
     manifest,
     numbers,
+    on_both_paths,
     package_format,
     rows_of_testfloat,
     some_codes,
@@ -68,7 +69,7 @@ def test_testfloat_results_and_flags(width, operation, mode):
     def call(*v):
         return function(*v, fmt, rounding=rounding)
 
-    assert_same_codes(call(*operands), rows["r"], REFERENCE[width], *operands)
+    assert_same_codes(on_both_paths(call, *operands), rows["r"], REFERENCE[width], *operands)
     assert_flags(call, operands, rows["fa"], "after")
     assert_flags(call, operands, rows["fb"], "before")
 
@@ -85,7 +86,7 @@ def test_testfloat_conversions(width, operation, mode):
     def call(v):
         return sf.convert(v, WIDTHS[target], rounding=VECTOR_ROUNDING[mode])
 
-    assert_same_codes(call(x), rows["r"], REFERENCE[target], x)
+    assert_same_codes(on_both_paths(call, x), rows["r"], REFERENCE[target], x)
     assert_flags(call, [x], rows["fa"], "after")
     assert_flags(call, [x], rows["fb"], "before")
 
@@ -130,7 +131,8 @@ def test_stored_rows_and_their_flags(kind, name, operation):
             def call(*v, function=function, rounding=rounding):
                 return function(*v, target, rounding=rounding)
 
-        assert_same_codes(call(*operands), results[here], reference, *operands)
+        got = on_both_paths(call, *operands)
+        assert_same_codes(got, results[here], reference, *operands)
         assert_flags(call, operands, rows["fa"][row], "after")
         assert_flags(call, operands, rows["fb"][row], "before")
 
@@ -144,7 +146,7 @@ def test_every_pair_of_codes_as_in_the_tables(key):
     x = sf.decode(all_codes(fmt), target)
     operands = np.ix_(*[x] * arity)  # broadcasts to the whole table
     how = {"rounding": VECTOR_ROUNDING[rounding], "saturate": VECTOR_SATURATE[saturate]}
-    got = function(*operands, target, **how)
+    got = on_both_paths(lambda *v: function(*v, target, **how), *operands)
     assert got.shape == table.shape
     undefined = (table == UNDEFINED) & (table.dtype == np.uint16)
     assert np.isnan(got[undefined]).all()
@@ -163,7 +165,8 @@ def test_edge_and_random_codes_against_the_oracle(fmt, operation, rounding):
     for saturate in (False, True, "propagate") if rounding == "ties_to_even" else (False,):
         how = How(rounding, saturate)
         expected = [reference(fmt, *v, how) for v in zip(*map(numbers, operands), strict=True)]
-        got = function(*operands, package_format(fmt), rounding=rounding, saturate=saturate)
+        options = {"rounding": rounding, "saturate": saturate}
+        got = on_both_paths(lambda *v, o=options: function(*v, package_format(fmt), **o), *operands)
         skip = divisions_of_p3109(fmt, operation, operands)
         kept = [r for r, s in zip(expected, skip, strict=True) if not s]
         assert_matches_oracle(got[~skip], fmt, kept, *(v[~skip] for v in operands))
@@ -223,7 +226,8 @@ def test_operands_of_different_formats_are_exact_numbers(sources, fmt, operation
     expected = [
         reference(fmt, *v, How(rounding)) for v in zip(*map(numbers, operands), strict=True)
     ]
-    got = function(*operands, package_format(fmt), rounding=rounding)
+    target = package_format(fmt)
+    got = on_both_paths(lambda *v: function(*v, target, rounding=rounding), *operands)
     assert_matches_oracle(got, fmt, expected, *operands)
 
 
@@ -238,7 +242,8 @@ def test_operands_off_the_grid_are_not_rounded_first(fmt, operation, rounding):
     expected = [
         reference(fmt, *v, How(rounding)) for v in zip(*map(numbers, operands), strict=True)
     ]
-    got = function(*operands, package_format(fmt), rounding=rounding)
+    target = package_format(fmt)
+    got = on_both_paths(lambda *v: function(*v, target, rounding=rounding), *operands)
     assert_matches_oracle(got, fmt, expected, *operands)
 
 

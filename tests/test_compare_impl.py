@@ -12,8 +12,18 @@ from helpers import FORMATS, NAMED, assert_same_bits, package_format, some_value
 from numba import njit
 
 import softfloat as sf
-from softfloat.backends.compare import compare_loop, select_loop, total_order_loop
+from softfloat.backends.compare import (
+    class_loop,
+    compare_loop,
+    exponent_loop,
+    integer_loop,
+    select_loop,
+    spacing_loop,
+    step_loop,
+    total_order_loop,
+)
 from softfloat.bits import leave_standard_arithmetic
+from softfloat.comparison import _integer_limits
 
 RELATIONS = {
     "equal": lambda a, b: a == b,
@@ -161,6 +171,19 @@ def test_subnormal_numbers_are_not_zero_where_the_processor_flushes_them(flushed
     assert sf.to_integer(tiny, rounding="toward_positive").tolist() == [1, 1, 0, 0]
     q = sf.FixedPoint(3, 4)
     assert sf.quantize(tiny, q, rounding="toward_positive").tolist() == [0.0625, 0.0625, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("n", [2, 1000, 100_000])
+def test_single_numbers_meet_arrays(n):
+    x = np.random.default_rng(0).normal(size=n).astype(np.float32)
+    for one in (0.1, np.float32(0.25), np.array([0.5])):
+        assert (sf.less(x, one) == np.less(x.astype(np.float64), one)).all()
+        assert (sf.greater(one, x) == np.less(x.astype(np.float64), one)).all()
+        assert_same_bits(sf.maximum(x, one), np.maximum(x.astype(np.float64), one))
+    assert sf.less(x[::2], 0.5).shape == x[::2].shape
+    assert sf.less(x, x[:1]).sum() == (x < x[0]).sum()
+    y = x.copy()
+    assert_same_bits(sf.minimum(y, y[n // 2 :][:1], out=y), np.minimum(x, x[n // 2]))
 
 
 # --- total order
@@ -521,3 +544,35 @@ def test_stochastic_integers_use_the_given_words(variant):
     whole = sf.to_integer(x, rounding="stochastic", seed=4)
     part = sf.to_integer(x[100:], rounding="stochastic", seed=4, offset=100)
     assert (whole[100:] == part).all()
+
+
+# --- plain Python
+@pytest.mark.parametrize("columned", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_definitions_run_in_plain_python(dtype, columned):
+    x, y = floats(dtype, 120, 20), floats(dtype, 120, 21)
+    m = 23 if dtype == np.float32 else 52
+    a, b = (columns(v) if columned else bits_of(v) for v in (x, y))
+    formats = ["binary16", "float8_e4m3fnuz", "dlfloat16", "float8_e8m0fnu", sf.FixedPoint(3, 4)]
+    choice = np.array([0, 0, 24, 0, 0], np.int64)
+    limits, ends = _integer_limits(np.dtype(np.uint64), True)
+    words, key = np.zeros(0, np.int64), np.uint64(0)
+    calls = [
+        (compare_loop(3), (a, m, b, m), bool, (True,)),
+        (total_order_loop(False), (a, m, b, m), bool, ()),
+        (select_loop(True, True, False, False), (a, m, b, m), np.int64, (52,)),
+        (exponent_loop(), (a, m), np.int64, (52,)),
+        (integer_loop(), (a, m), np.int64, (limits, ends, choice, key, words)),
+    ]
+    for fmt in map(sf.as_format, formats):
+        calls += [(step_loop(2), (a, m, b, m), np.int64, (52, fmt.record))]
+        calls += [(spacing_loop(), (a, m), np.int64, (52, fmt.record))]
+        calls += [(class_loop(), (a, m), np.uint8, (fmt.record,))]
+    for loop, operands, kind, rest in calls:
+        counted = loop not in (calls[1][0], class_loop())
+        results = []
+        for run in (loop, loop.py_func):
+            out, counts = np.empty(x.size, kind), np.zeros(6, np.int64)
+            run(*operands, out, *rest, *([counts] if counted else []))
+            results.append((out.tolist(), counts.tolist()))
+        assert results[0] == results[1]

@@ -163,6 +163,21 @@ def test_arithmetic_of_any_floats(fmt, operation, rounding):
     assert_same_bits(got, np.array(values) + 0.0, *operands)
 
 
+@pytest.mark.parametrize("rounding", Rounding, ids=str)
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fast_arithmetic_is_the_definition(dtype, operation, rounding):
+    options = {"rounding": rounding}
+    if rounding in (Rounding.STOCHASTIC, Rounding.STOCHASTIC_EQUAL):
+        options |= {"seed": 3, "offset": 5}
+    for fmt in FORMATS:
+        x = [inputs(fmt, dtype, 600, seed) for seed in range(3 if operation == "fma" else 2)]
+        with sf.status():
+            expected = getattr(sf, operation)(*x, fmt, **options, saturate=True)
+        got = getattr(sf, operation)(*x, fmt, **options, saturate=True)
+        assert_same_bits(got, expected, *x)
+
+
 def test_other_operations():
     q = sf.FixedPoint(3, 4)
     assert sf.sqrt([2.0, 0.0, 100.0], q).tolist() == [1.4375, 0.0, 7.9375]

@@ -17,17 +17,18 @@ from softfloat.bits import (
     leave_standard_arithmetic,
     magnitude,
     mul,
+    one_like,
     resize,
     shr,
+    sub,
     to_bits,
     umax,
+    umin,
     xor,
     zero_like,
 )
 from softfloat.fast import (
     BARE,
-    OWN_INFINITY,
-    SCALED,
     load_constants,
     rounding_form,
     special_form,
@@ -63,7 +64,7 @@ def round_loop(kind, mode, rule):
 
     @jit
     def run(x, out, P):
-        distance = abs(x.ctypes.data - out.ctypes.data)
+        distance = abs(np.int64(x.ctypes.data) - np.int64(out.ctypes.data))
         if distance < x.size * x.itemsize:
             return False
         former = enter_standard_arithmetic()
@@ -166,50 +167,71 @@ FAST_OPERATIONS = {
     "sqrt": SQRT,
     "fma": FMA,
 }
-REDO_BLOCK = 512  # elements that go through the definition together when one of them must
+REDO_BLOCK = 4096  # elements that are computed anew together when one of them must
+# In float32, products, quotients and roots of numbers between these keep an exact error term.
+SMALL32, LARGE32 = 2.0**-48, 2.0**24
 
 
 @functools.cache
-def arithmetic_loop(operation, mode):
-    """run(a, b, c, out, P): an operation on flat float32 arrays, rounded once to an ordinary scaled format.
+def arithmetic_loop(operation, kind, mode, rule):
+    """run(a, b, out, P, redo): add, subtract, multiply, divide or sqrt on flat float32 arrays, all in float32 lanes.
 
-    Ordinary: signed, with -0 and gradual underflow, and no NaN of its own sign. out may be one of the operands.
+    For formats of at most 22 bits precision. Returns `head`, or -1 having done nothing: block 0 is the first `head`
+    elements, up to a boundary where vectors are stored fastest, and each later one has REDO_BLOCK. redo[j] is set for
+    each block that holds an infinity, a NaN, or operands so large or small that an error term could underflow; what
+    out holds there is void. out shares no memory with the operands.
     """
     op = FAST_OPERATIONS[operation]
-    round_one = rounding_form(SCALED, mode, OWN_INFINITY)
+    round_one = rounding_form(kind, mode, rule | BARE)
 
     @jit
-    def run(a, b, c, out, P):
+    def run(a, b, out, P, redo):
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
-            return False
+            return -1
         p = load_constants(P)
         none = P[0]
-        for i in range(a.size):
-            x = np.float64(a[i])
-            y = x
-            if op == SQRT:
-                z, e = sqrt_with_error(x)
-            if op == ADD:
-                y = np.float64(b[i])
-                z, e = two_sum(x, y)
-            if op == SUBTRACT:
-                y = -np.float64(b[i])
-                z, e = two_sum(x, y)
-            if op == MULTIPLY:  # the product of two float32 is a float64
-                z = x * np.float64(b[i])
-                e = 0.0
-            if op == DIVIDE:
-                z, e = divide_with_error(x, np.float64(b[i]))
-            if op == FMA:
-                x = x * np.float64(b[i])
-                y = np.float64(c[i])
-                z, e = two_sum(x, y)
-            if mode == NEGATIVE and op in (ADD, SUBTRACT, FMA):
-                z = zero_of_sum(z, x, y)
-            out[i] = round_one(to_odd(z, e), p, none)
+        one = one_like(none)
+        infinity = infinity_like(none)
+        small = to_bits(np.float32(SMALL32))
+        large = to_bits(np.float32(LARGE32))
+        head = min(((-out.ctypes.data) % ALIGNMENT) // out.itemsize, out.size)
+        for j in range(redo.size):
+            start = head + (j - 1) * REDO_BLOCK if j > 0 else 0
+            stop = start + REDO_BLOCK if j > 0 else head
+            target = out[start:stop]
+            xs = a[start:stop]
+            ys = b[start:stop]
+            highest = zero_like(none)
+            lowest = infinity
+            greatest_divisor = zero_like(none)
+            for i in range(target.size):
+                x = xs[i]
+                y = ys[i]
+                if op == ADD:
+                    z, e = two_sum(x, y)
+                if op == SUBTRACT:
+                    y = -y
+                    z, e = two_sum(x, y)
+                if op == MULTIPLY:
+                    z, e = multiply_with_error(x, y)
+                    # A zero operand is harmless: less one, it is the largest integer.
+                    lowest = umin(lowest, sub(magnitude(to_bits(x)), one))
+                    lowest = umin(lowest, sub(magnitude(to_bits(y)), one))
+                if op == DIVIDE:
+                    z, e = divide_with_error(x, y)
+                    lowest = umin(lowest, sub(magnitude(to_bits(x)), one))
+                    greatest_divisor = umax(greatest_divisor, magnitude(to_bits(y)))
+                if op == SQRT:
+                    z, e = sqrt_with_error(x)
+                    lowest = umin(lowest, sub(magnitude(to_bits(x)), one))
+                if mode == NEGATIVE and op in (ADD, SUBTRACT):
+                    z = zero_of_sum(z, x, y)
+                highest = umax(highest, magnitude(to_bits(z)))
+                target[i] = round_one(to_odd(z, e), p, none)
+            redo[j] = (highest >= infinity) | (lowest < small) | (greatest_divisor > large)
         leave_standard_arithmetic(former)
-        return True
+        return head
 
     return run
 

@@ -21,6 +21,7 @@ from softfloat.bits import (
     to_bits,
 )
 from softfloat.fixed_point import (
+    STEPS,
     WRAPPING,
     fixed_constants,
     fixed_rule,
@@ -42,10 +43,12 @@ def has_infinity(x):
 
 @functools.cache
 def fixed_loop(mode, rule):
-    """run(x, out, P): round a flat array into another that does not overlap it."""
+    """run(x, out, P): round a flat array into another; where they overlap, it does nothing."""
 
     @jit
     def run(x, out, P):
+        if abs(x.ctypes.data - out.ctypes.data) < x.size * x.itemsize:
+            return False
         if rule & WRAPPING and has_infinity(x):
             return False
         former = enter_standard_arithmetic()
@@ -126,17 +129,21 @@ class FixedPlan:
     """A fast form of fixed point ready to run, as softfloat.functional.Plan is for formats."""
 
     def __init__(self, fmt, carrier, mode, rule, bits):
-        self.form = (mode, rule)
+        self.form = (STEPS, mode, rule)
         self.stochastic = mode >= STOCHASTIC
         self.constants = fixed_constants(fmt, carrier, mode, bits)
         self.run = (fixed_random_loop if self.stochastic else fixed_loop)(mode, rule)
 
+    def in_place(self, x, key, start):
+        """Round a flat block in place; False where the loop of the definition must take it."""
+        if self.stochastic:
+            return self.run(x, x, self.constants, key, start)
+        return fixed_in_place_loop(*self.form[1:])(x, self.constants)
+
     def __call__(self, x, out, key, start):
-        """Round a flat block; False where the loop of the definition must take it."""
+        """Round a flat block into another; False as above."""
         if self.stochastic:
             return self.run(x, out, self.constants, key, start)
-        if x.ctypes.data == out.ctypes.data:
-            return fixed_in_place_loop(*self.form)(out, self.constants)
         return self.run(x, out, self.constants)
 
 

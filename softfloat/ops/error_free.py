@@ -1,7 +1,7 @@
-"""Arithmetic in float64 that knows the sign of its own error, so that one rounding can follow: the fast forms.
+"""Arithmetic in float64 or float32 that knows the sign of its own error, so that one rounding can follow: the fast forms.
 
-z is the float64 result and e has the sign of (exact - z), or is zero where z is exact. `to_odd` then moves z to the
-odd one of the two float64 numbers around the exact result: a 53-bit number that any rounding to 51 bits or fewer
+z is the rounded result and e has the sign of (exact - z), or is zero where z is exact. `to_odd` then moves z to the
+odd one of the two numbers around the exact result: one of 53 (24) bits that any rounding to 51 (22) bits or fewer
 treats as it would treat the exact one.
 
 Domain: operands whose products, quotients and errors neither overflow nor underflow float64. Any float32 operand is
@@ -26,6 +26,7 @@ from softfloat.bits import (
     to_float,
     top_position,
     xor,
+    zero_like,
 )
 
 LARGE = 2.0**1020
@@ -76,7 +77,8 @@ def to_odd(z, e):
     u = to_bits(z)
     toward_zero = shr(xor(u, to_bits(e)), top_position(u))
     odd = or_(sub(u, toward_zero), one_like(u))
-    return to_float(odd) if (e < 0.0) | (e > 0.0) else z
+    # An error that is NaN comes with a z that is infinite or NaN, and leaves it so.
+    return to_float(odd) if abs(e) > to_float(zero_like(u)) else z
 
 
 @jit(inline=True)
@@ -89,7 +91,7 @@ def positive_nan(z):
 def zero_of_sum(z, a, b):
     """The sum z of a and b as rounding toward negative wants it: an exact zero of unlike signs is -0."""
     unlike = sign_bit(xor(to_bits(a), to_bits(b)))
-    return to_float(or_(to_bits(z), unlike)) if z == 0.0 else z
+    return to_float(or_(to_bits(z), unlike)) if z == to_float(zero_like(unlike)) else z
 
 
 @jit(inline=True)
