@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import pickle
 import shutil
 import tempfile
 import warnings
@@ -157,11 +158,16 @@ class _LazyCache:
 
     def save_overload(self, signature, data):
         opened = self._open()
-        if opened:
+        if not opened:
+            return
+        try:
             try:
                 opened.save_overload(signature, data)
-            except OSError:
-                self._opened = False
+            except (pickle.UnpicklingError, EOFError, ValueError):  # a damaged index: begin another
+                opened.flush()
+                opened.save_overload(signature, data)
+        except OSError:
+            self._opened = False
 
     def enable(self):
         pass

@@ -565,14 +565,19 @@ def test_the_definitions_run_in_plain_python(dtype, columned):
         (integer_loop(), (a, m), np.int64, (limits, ends, choice, key, words)),
     ]
     for fmt in map(sf.as_format, formats):
-        calls += [(step_loop(2), (a, m, b, m), np.int64, (52, fmt.record))]
-        calls += [(spacing_loop(), (a, m), np.int64, (52, fmt.record))]
-        calls += [(class_loop(), (a, m), np.uint8, (fmt.record,))]
+        F = fmt.parameters
+        calls += [(step_loop(2), (a, m, b, m), np.int64, (52, F))]
+        calls += [(spacing_loop(), (a, m), np.int64, (52, F))]
+        calls += [(class_loop(), (a, m), np.uint8, (F,))]
     for loop, operands, kind, rest in calls:
         counted = loop not in (calls[1][0], class_loop())
         results = []
         for run in (loop, loop.py_func):
+            if run is loop:  # compiled code takes the record of a format as an array
+                mine = [np.array(r) if isinstance(r, tuple) else r for r in rest]
+            else:
+                mine = rest
             out, counts = np.empty(x.size, kind), np.zeros(6, np.int64)
-            run(*operands, out, *rest, *([counts] if counted else []))
+            run(*operands, out, *mine, *([counts] if counted else []))
             results.append((out.tolist(), counts.tolist()))
         assert results[0] == results[1]
