@@ -9,6 +9,9 @@ of the sum is the grid's; the other modes correct that by one step of E * 2**-m.
 
 *full* (the exponent range is the carrier's own): integer steps on the bits; a carry runs into the exponent as it must.
 
+*shifted* (the rest: m = M, M - 1 or 0, or a lowest binade shared with the carrier): the same integer steps in the
+normal range; below it one fixed power of two is added and subtracted.
+
 A scaled stochastic decision compares the exact discarded part with (2**k - w) * 2**-k of a step: both are values of
 the carrier, so it is the decision of the definition.
 """
@@ -37,6 +40,7 @@ from softfloat.bits import (
     to_bits,
     to_float,
     unsigned_to_float,
+    xor,
     zero_like,
 )
 from softfloat.format import CARRIERS, FLUSH, GRADUAL, GRID, NORMAL, UNDERFLOW
@@ -56,7 +60,7 @@ from softfloat.rounding import (
     overflow_code,
 )
 
-SCALED, FULL = range(2)
+SCALED, FULL, SHIFTED = range(3)
 # Bits of `rule`, above the two bits of the underflow rule.
 NO_NEGATIVE_ZERO, UNSIGNED, OWN_INFINITY, CLAMPED, SIGNED_NAN = 4, 8, 16, 32, 64
 BARE = 128  # infinities and NaNs are seen to by the caller
@@ -83,8 +87,11 @@ BARE = 128  # infinities and NaNs are seen to by the caller
     WORD_KEEP,  # mask of the bits that stochastic rounding looks at
     WORDS,  # 2**k
     WORD_STEP,  # 2**(-m-k)
+    PARITY,  # of the carrier's exponent against the code's, where m = 0
+    CUTS,  # 1 unless m = M
+    WORD_RIGHT,  # k - M + m where that is positive
     CONSTANTS,
-) = range(21)
+) = range(24)
 
 
 def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
@@ -94,8 +101,8 @@ def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
     underflow = fmt.parameters[UNDERFLOW]
     if not fmt.fits(carrier) or underflow > NORMAL or (not fmt.signed and not fmt.has_nan):
         return None
-    if m == 0 and (mode in (EVEN, ODD) or underflow != GRADUAL):
-        return None  # there the parity of a code is that of its exponent
+    if m == 0 and underflow != GRADUAL:
+        return None
     stochastic = mode >= STOCHASTIC
     if stochastic and (variant != 0 or underflow not in (GRADUAL, FLUSH)):
         return None
@@ -114,12 +121,19 @@ def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
             rule |= CLAMPED if saturate == FINITE else CLAMPED | OWN_INFINITY
         # The carrier itself: nothing is cut off, whatever the mode.
         return FULL, ZERO if m == c.mantissa_bits else mode, rule
+    kind = SCALED
     if (
         fmt.emin <= c.emin
         or m > c.mantissa_bits - 2
         or fmt.max_exponent + c.mantissa_bits - m > c.emax
+        or (m == 0 and mode in (EVEN, ODD))  # there the parity of a code is that of its exponent
     ):
-        return None
+        kind = SHIFTED
+        reach = fmt.emin - m + c.mantissa_bits
+        if underflow != GRADUAL or fmt.emin < c.emin or reach > c.emax:
+            return None
+        if mode == EQUAL:
+            return None
     if stochastic:
         bits = random_bits
         lowest = (c.emin if underflow == FLUSH else fmt.emin) - m - bits
@@ -129,7 +143,7 @@ def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
     directed = mode in (POSITIVE, NEGATIVE) and infinite != fmt.max_code  # two ends that differ
     if directed or _beyond(fmt, mode, saturate) != infinite:
         rule |= OWN_INFINITY
-    return SCALED, mode, rule
+    return kind, mode, rule
 
 
 def _as_value(fmt, code):
@@ -172,6 +186,16 @@ def fast_constants(kind, fmt, carrier, mode, saturate, random_bits=24):
     put(HALF_SMALLEST, fmt.smallest_normal / 2)
     top = max(fmt.max_exponent, fmt.emin)  # a format may hold nothing but subnormals
     put(TOP_BINADE, power(top))
+    if kind == SHIFTED:
+        put(SPREAD, power(fmt.emin - m + M))
+        put(STEP, power(fmt.emin - m))
+        put(HALF_SMALLEST, power(fmt.emin - m - 1))
+        put(WORD_STEP, power(fmt.emin - m - random_bits))
+        # The code of a power of two and the carrier's bits of it may differ in parity; with nothing cut off, there
+        # are no ties.
+        carrier_field = fmt.emin + c.emax
+        P[PARITY] = (carrier_field + 1) % 2 if m == 0 else 0
+        P[CUTS] = int(shift > 0)
     if kind == SCALED:
         # Half a step above the largest value; that tie is kept where the largest code is even.
         tie = number(fmt.max + power(top - m - 1))
@@ -181,15 +205,17 @@ def fast_constants(kind, fmt, carrier, mode, saturate, random_bits=24):
     P[KEEP] = (1 << c.bits) - (1 << shift)
     P[SHIFT] = shift
     P[LAST] = 1 << shift
-    used = random_bits if kind == SCALED else min(random_bits, shift)
+    used = min(random_bits, shift) if kind == FULL else random_bits
     if mode == EQUAL:
         used = 1  # the top bit of the word decides
     P[WORD_SHIFT] = WORD_BITS - used
     unseen = max(shift - used, 0)
     P[WORD_LEFT] = unseen
+    P[WORD_RIGHT] = max(used - shift, 0)
     P[WORD_KEEP] = (1 << c.bits) - (1 << unseen)
     put(WORDS, power(random_bits))
-    put(WORD_STEP, power(-m - random_bits))
+    if kind != SHIFTED:
+        put(WORD_STEP, power(-m - random_bits))
     return P
 
 
@@ -201,7 +227,8 @@ def load_constants(P):
         to_float(P[STEP]), to_float(P[LIMIT]), to_float(P[LARGEST]), to_float(P[OVERFLOW]),
         to_float(P[INFINITE]), to_float(P[SMALLEST]), to_float(P[HALF_SMALLEST]),
         to_float(P[TOP_BINADE]), P[LOW_HALF], P[KEEP], P[SHIFT], P[LAST], P[WORD_SHIFT],
-        P[WORD_LEFT], P[WORD_KEEP], to_float(P[WORDS]), to_float(P[WORD_STEP]),
+        P[WORD_LEFT], P[WORD_KEEP], to_float(P[WORDS]), to_float(P[WORD_STEP]), P[PARITY], P[CUTS],
+        P[WORD_RIGHT],
     )  # fmt: skip
 
 
@@ -211,7 +238,8 @@ def rounding_form(kind, mode, rule):
 
     Each combination is compiled by itself, from the branches that it takes.
     """
-    return _full_form(mode, rule) if kind == FULL else _scaled_form(mode, rule)
+    make = {SCALED: _scaled_form, FULL: _full_form, SHIFTED: _shifted_form}[kind]
+    return make(mode, rule)
 
 
 def _full_form(mode, rule):
@@ -254,9 +282,8 @@ def _full_form(mode, rule):
     return round_full
 
 
-def _scaled_form(mode, rule):
-    underflow = rule & 3
-    coarse = int(underflow in (GRID, NORMAL))
+def _finish_form(rule):
+    """finish(x, y, p): the rounded magnitude y of x with its sign, infinities and NaNs as the format has them."""
     # Where zeros keep their sign, a caller that sees to infinities and NaNs needs nothing more than the sign.
     bare = int(rule & BARE != 0 and rule & (UNSIGNED | NO_NEGATIVE_ZERO) == 0)
     own_infinity = int(rule & OWN_INFINITY != 0)
@@ -265,12 +292,39 @@ def _scaled_form(mode, rule):
     signed_nan = int(rule & SIGNED_NAN != 0)
 
     @jit(inline=True)
-    def round_scaled(x, p, word):
-        emin, spread, spread_signed, step, limit, largest, overflow = p[:7]
-        infinite, smallest, half, top = p[7:11]
-        word_shift, words, word_step = p[15], p[18], p[19]
+    def finish(x, y, p):
         u = to_bits(x)
         sign = sign_bit(u)
+        zero = to_float(zero_like(u))
+        if bare == 1:
+            return to_float(or_(to_bits(y), sign))
+        if own_infinity == 1:
+            y = p[7] if magnitude(u) == infinity_like(u) else y
+        nan = to_float(quiet_nan_like(u))
+        if unsigned == 1:
+            y = nan if (sign != zero_like(u)) & (y > zero) else y
+            return y if x == x else nan
+        if no_negative_zero == 1:
+            y = to_float(or_(to_bits(y), sign)) if y > zero else y
+            return y if x == x else nan
+        if signed_nan == 1:
+            return to_float(or_(to_bits(y if x == x else nan), sign))
+        return to_float(or_(to_bits(y), sign)) if x == x else nan
+
+    return finish
+
+
+def _scaled_form(mode, rule):
+    underflow = rule & 3
+    coarse = int(underflow in (GRID, NORMAL))
+    finish = _finish_form(rule)
+
+    @jit(inline=True)
+    def round_scaled(x, p, word):
+        emin, spread, spread_signed, step, limit, largest, overflow = p[:7]
+        smallest, half, top = p[8:11]
+        word_shift, words, word_step = p[15], p[18], p[19]
+        u = to_bits(x)
         a = to_float(magnitude(u))
         zero = to_float(zero_like(u))
         if mode == POSITIVE:
@@ -347,22 +401,61 @@ def _scaled_form(mode, rule):
             else:
                 up = a > zero
             y = (smallest if up else zero) if a < smallest else y
-        if bare == 1:
-            return to_float(or_(to_bits(y), sign))
-        if own_infinity == 1:
-            y = infinite if a == to_float(infinity_like(u)) else y
-        nan = to_float(quiet_nan_like(u))
-        if unsigned == 1:
-            y = nan if (sign != zero_like(u)) & (y > zero) else y
-            return y if x == x else nan
-        if no_negative_zero == 1:
-            y = to_float(or_(to_bits(y), sign)) if y > zero else y
-            return y if x == x else nan
-        if signed_nan == 1:
-            return to_float(or_(to_bits(y if x == x else nan), sign))
-        return to_float(or_(to_bits(y), sign)) if x == x else nan
+        return finish(x, y, p)
 
     return round_scaled
+
+
+def _shifted_form(mode, rule):
+    finish = _finish_form(rule)
+
+    @jit(inline=True)
+    def round_shifted(x, p, word):
+        emin, spread, step, largest, overflow, half = p[0], p[1], p[3], p[5], p[6], p[9]
+        low_half, keep, shift, last, word_shift, word_left, word_keep, words, word_step = p[11:20]
+        parity, cuts, word_right = p[20:23]
+        u = to_bits(x)
+        m = magnitude(u)
+        a = to_float(m)
+        sum_ = a + spread
+        s = sum_ - spread  # the nearest multiple of the smallest subnormal, for |x| below 2**emin
+        forward = True
+        if mode == EVEN:
+            odd = and_(xor(shr(m, shift), parity), cuts)
+            r = and_(add(m, add(low_half, odd)), keep)
+        elif mode == AWAY:
+            r = and_(add(m, add(low_half, cuts)), keep)
+            s = s + step if a - s == half else s
+        elif mode == ZERO:
+            r = and_(m, keep)
+            s = s - step if s > a else s
+        elif mode == POSITIVE or mode == NEGATIVE:
+            forward = is_negative(u) if mode == NEGATIVE else not is_negative(u)
+            r = and_(add(m, sub(last, one_like(u)) if forward else zero_like(u)), keep)
+            up = s + step if s < a else s
+            down = s - step if s > a else s
+            s = up if forward else down
+        elif mode == ODD:
+            r = and_(m, keep)
+            even = and_(xor(shr(m, shift), parity), one_like(u)) == zero_like(u)
+            r = add(r, last) if (r != m) & even else r
+            s = s - step if s > a else s
+            even = and_(to_bits(s + spread), one_like(u)) == zero_like(u)
+            s = s + step if (s != a) & even else s
+        else:
+            top = shr(shl(shr(word, word_shift), word_left), word_right)
+            r = and_(add(and_(m, word_keep), top), keep)
+            below = s - step if s > a else s
+            steps = words - unsigned_to_float(shr(word, word_shift))
+            s = below + step if a - below >= steps * word_step else below
+        y = s if a < emin else to_float(r)
+        if mode == POSITIVE or mode == NEGATIVE:
+            y = (overflow if forward else largest) if y > largest else y
+        else:
+            y = overflow if y > largest else y
+        return finish(x, y, p)
+
+    return round_shifted
 
 
 @functools.cache
