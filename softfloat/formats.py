@@ -8,6 +8,7 @@ import re
 
 import numpy as np
 
+from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 
 __all__ = [
@@ -131,12 +132,12 @@ _P3109 = re.compile(r"binary(\d+)p(\d+)(s|u)(e|f)$")
 
 
 def as_format(spec):
-    """The Format that `spec` names.
+    """The Format (or FixedPoint) that `spec` names.
 
-    spec : Format, name ("bfloat16", "e6m9", "e5m6fn", "binary8p3se"), NumPy dtype or type, or an ml_dtypes type.
+    spec : Format, FixedPoint, name ("bfloat16", "e6m9", "e5m6fn", "binary8p3se"), NumPy dtype or type, or an ml_dtypes type.
     A registered name goes before the eXmY rule. Raises ValueError with near matches for an unknown name.
     """
-    if isinstance(spec, Format):
+    if isinstance(spec, (Format, FixedPoint)):
         return spec
     if isinstance(spec, str):
         return _from_name(spec)

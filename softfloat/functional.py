@@ -28,8 +28,10 @@ from softfloat.backends.exact import (
     exact_loop,
     parts_loop,
 )
+from softfloat.backends.fixed import fixed_plan
 from softfloat.backends.threads import SERIAL_BELOW, run_chunks
 from softfloat.fast import fast_constants, fast_form
+from softfloat.fixed_point import FixedPoint
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
@@ -235,12 +237,14 @@ def _exact(operation, arrays, fmt, choice, shape, out, codes=False):
 
     _each_block(apply, arrays, out, EXACT_GRAIN)
     if missing:
-        _no_result(fmt, min(missing), shape, codes)
+        _no_result(fmt, min(missing), shape)
 
 
-def _no_result(fmt, index, shape, codes):
+def _no_result(fmt, index, shape):
     where = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
     place = f"element {where if len(where) != 1 else where[0]}" if shape else "the value"
+    if isinstance(fmt, FixedPoint):
+        raise ValueError(fmt.no_result(place))
     if not fmt.signed:
         raise ValueError(f"{place} is negative, and {fmt.label} has neither a sign nor a NaN")
     raise ValueError(f"{place} is NaN, and {fmt.label} has no code for NaN")
@@ -310,11 +314,14 @@ def _arithmetic_plans(operation, fmt, choice):
 
     Rounding to odd needs two bits more than the format; where random words decide, as many as the words have.
     """
+    if isinstance(fmt, FixedPoint) and fmt.overflow == "wrap":
+        return None, None  # to wrap a large number, its last bits must be known
     m, stochastic = fmt.mantissa_bits, choice.mode >= STOCHASTIC
     undefined = operation == "divide" and fmt.parameters[FLAGS] & NAN_QUOTIENTS
     if m > (51 - choice.bits if stochastic else 50) or undefined:
         return None, None
-    narrow = m <= 21 and not stochastic and operation != "fma"
+    fixed = isinstance(fmt, FixedPoint)
+    narrow = m <= 21 and not stochastic and operation != "fma" and not fixed
     return _plan(fmt, FLOAT64, choice), _plan(fmt, FLOAT32, choice) if narrow else None
 
 
@@ -427,7 +434,7 @@ def _round_parts(parts, fmt, choice, result, codes=False):
     for block in active_status():
         block.add(counts)
     if found >= 0:
-        _no_result(fmt, found, parts.shape, codes)
+        _no_result(fmt, found, parts.shape)
     result[...] = flat.reshape(parts.shape)
 
 
@@ -465,6 +472,12 @@ def _plan(fmt, carrier, choice):
     try:
         return fmt.plans[key]
     except KeyError:
+        if isinstance(fmt, FixedPoint):
+            plan = fixed_plan(
+                fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant
+            )
+            fmt.plans[key] = plan
+            return plan
         form = fast_form(fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant)
         plan = fmt.plans[key] = form and Plan(form, fmt, carrier, choice)
         return plan
@@ -475,6 +488,7 @@ def _fast(plan, value, fmt, choice, result):
     key, offset = np.uint64(choice.key), choice.offset
     wide = FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32
     same = value.dtype == result.dtype
+    missing: list[int] = []
     in_place = np.may_share_memory(value, result)  # all of it: anything else was copied before
 
     def apply(blocks, target, start):
@@ -490,9 +504,13 @@ def _fast(plan, value, fmt, choice, result):
         if not done:
             options = choice.array()
             options[OFFSET] += start
-            _exact_block("convert", fmt, options, key, _NO_WORDS, (x,), target, False)
+            found = _exact_block("convert", fmt, options, key, _NO_WORDS, (x,), target, False)
+            if found >= 0:
+                missing.append(start + found)
 
     _each_block(apply, [value], result, FAST_GRAIN)
+    if missing:
+        _no_result(fmt, min(missing), result.shape)
 
 
 def _quick(x, fmt, rounding, saturate, out):

@@ -16,7 +16,7 @@ LAYERS = [
     {"formats", "codec", "operands", "fixed_point"},
     {"ops"},
     {"backends"},
-    {"functional", "context", "status"},
+    {"functional", "comparison", "context", "status"},
     {"array", "numba_types", "scalar"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
