@@ -42,8 +42,8 @@ __all__ = [
     "tf32",
 ]
 
-_REGISTRY = {}
-_ALIASES = {}
+_REGISTRY: dict[str, Format] = {}
+_ALIASES: dict[str, str] = {}
 
 
 def _named(name, exponent_bits, mantissa_bits, *aliases, **fields):
@@ -134,7 +134,7 @@ _P3109 = re.compile(r"binary(\d+)p(\d+)(s|u)(e|f)$")
 def as_format(spec):
     """The Format (or FixedPoint) that `spec` names.
 
-    spec : Format, FixedPoint, name ("bfloat16", "e6m9", "e5m6fn", "binary8p3se"), NumPy dtype or type, or an ml_dtypes type.
+    spec : Format, FixedPoint, name ("bfloat16", "e6m9", "e5m6fn", "binary8p3se"), NumPy dtype or type, ml_dtypes type.
     A registered name goes before the eXmY rule. Raises ValueError with near matches for an unknown name.
     """
     if isinstance(spec, (Format, FixedPoint)):

@@ -207,7 +207,7 @@ def _broadcast(shapes):
 
 def _exact_block(operation, fmt, options, key, words, blocks, target, codes, collected=()):
     """One flat block through the definition; the index of the first element without a result, or -1."""
-    a, b, c = (*blocks, *[_NOTHING] * (3 - len(blocks)))
+    a, b, c = [*blocks, _NOTHING, _NOTHING][:3]
     ma, mb, mc = (_mantissa(x) if x.dtype.kind == "f" else 52 for x in (a, b, c))
     a, b, c = (_bits_view(x) if x.dtype.kind == "f" else x for x in (a, b, c))
     counts = np.zeros(COUNTED, np.int64)
@@ -349,7 +349,7 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
         _exact_block(operation, fmt, mine, key, _NO_WORDS, blocks, target, False)
 
     def wide(blocks, target, start):
-        a, b, c = (*blocks, *[blocks[0]] * (3 - len(blocks)))
+        a, b, c = [*blocks, blocks[0], blocks[0]][:3]
         buffer = np.empty(target.size)
         redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
         if not (
@@ -488,7 +488,7 @@ def _fast(plan, value, fmt, choice, result):
     key, offset = np.uint64(choice.key), choice.offset
     wide = FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32
     same = value.dtype == result.dtype
-    missing: list[int] = []
+    missing = []
     in_place = np.may_share_memory(value, result)  # all of it: anything else was copied before
 
     def apply(blocks, target, start):

@@ -24,6 +24,7 @@ from softfloat.backends.compare import (
 )
 from softfloat.bits import leave_standard_arithmetic
 from softfloat.comparison import _integer_limits
+from softfloat.ops.compare import floor_code
 
 RELATIONS = {
     "equal": lambda a, b: a == b,
@@ -581,3 +582,10 @@ def test_the_definitions_run_in_plain_python(dtype, columned):
             run(*operands, out, *mine, *([counts] if counted else []))
             results.append((out.tolist(), counts.tolist()))
         assert results[0] == results[1]
+
+
+def test_zero_takes_the_place_of_the_smallest_power_in_dlfloat():
+    F = sf.dlfloat16.parameters
+    assert floor_code(1, sf.dlfloat16.emin, 1 << 61, 0, F) == (0, False)
+    assert floor_code(1, sf.dlfloat16.emin, (1 << 61) + (1 << 52), 0, F) == (1, True)
+    assert sf.next_up(2.0**sf.dlfloat16.emin, sf.dlfloat16) == sf.dlfloat16.smallest_normal

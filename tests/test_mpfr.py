@@ -55,8 +55,7 @@ def context(fmt, rounding, extra=0):
 
 
 def run(fmt, compute, rounding, rows, extra=0):
-    c = context(fmt, rounding, extra)
-    with gmpy2.local_context(c) as c:
+    with context(fmt, rounding, extra) as c:
         return np.array([float(compute(c, *row)) for row in rows])
 
 
@@ -105,8 +104,7 @@ def test_against_mpfr(operation, rounding):
     for seed, (exponent_bits, mantissa_bits) in enumerate(SHAPES):
         fmt = oracle.Format(exponent_bits, mantissa_bits)
         x = operands(operation, fmt, CASES, arity, 100 * seed + ROUNDINGS.index(rounding))
-        wide = gmpy2.context(precision=53)
-        with gmpy2.local_context(wide):
+        with gmpy2.context(precision=53):
             rows = [
                 [float(v) if operation == "quantize" else gmpy2.mpfr(float(v)) for v in row]
                 for row in zip(*x, strict=True)

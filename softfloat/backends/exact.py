@@ -218,7 +218,9 @@ def decode_loop():
             magnitude = code & ((1 << width) - 1)
             negative = (F[FLAGS] & SIGNED) != 0 and ((code >> width) & 1) == 1
             if (F[FLAGS] & FIXED) != 0:
-                out[i] = to_carrier(negative, (1 << width) - magnitude if negative else magnitude, F, mo, me)
+                out[i] = to_carrier(
+                    negative, (1 << width) - magnitude if negative else magnitude, F, mo, me
+                )
                 continue
             special = magnitude > F[MAX_CODE] and magnitude != F[INFINITY_CODE]
             if special or (negative and magnitude == 0 and (F[FLAGS] & NEGATIVE_ZERO) == 0):

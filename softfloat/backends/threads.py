@@ -33,7 +33,7 @@ def _default_threads():
 
 
 def get_num_threads():
-    """How many threads long calls use: all available cores, unless set_num_threads or SOFTFLOAT_NUM_THREADS say less."""
+    """How many threads long calls use: all available cores, or what set_num_threads or SOFTFLOAT_NUM_THREADS said."""
     global _threads
     if _threads is None:
         _threads = _default_threads()
@@ -106,7 +106,8 @@ def run_chunks(task, size, grain):
 
     try:
         helpers = [_executor(threads).submit(work) for _ in range(threads - 1)]
-    except RuntimeError:  # the interpreter is shutting down, or the pool was replaced by another thread
+    except RuntimeError:
+        # The interpreter is shutting down, or the pool was replaced by another thread.
         helpers = []
     try:
         work()

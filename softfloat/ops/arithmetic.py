@@ -116,13 +116,13 @@ def exact_quotient(ea, ha, eb, hb):
     high = dividend // divisor  # the leading bit
     remainder = dividend - high * divisor
     low = 0
-    for i in range(61):  # nine bits at a time fit in a word: 61 more for `high`, then 62 for `low`
+    for _ in range(61):  # 61 bits more for `high`, then 62 for `low`
         remainder = 2 * remainder
         high = 2 * high
         if remainder >= divisor:
             remainder -= divisor
             high += 1
-    for i in range(62):
+    for _ in range(62):
         remainder = 2 * remainder
         low = 2 * low
         if remainder >= divisor:
@@ -157,7 +157,7 @@ def exact_root(exponent, high):
     # sqrt(root**2 + remainder) = root + tail; tail >= q / 2**31 iff q**2 <= rest * 2**31.
     rest = remainder
     tail = 0
-    for i in range(31):
+    for _ in range(31):
         rest = 2 * rest
         tail = 2 * tail
         if rest >= 2 * root:

@@ -1,4 +1,4 @@
-"""Arithmetic in float64 or float32 that knows the sign of its own error, so that one rounding can follow: the fast forms.
+"""Arithmetic that knows the sign of its own error, so that one rounding can follow: the fast forms.
 
 z is the rounded result and e has the sign of (exact - z), or is zero where z is exact. `to_odd` then moves z to the
 odd one of the two numbers around the exact result: one of 53 (24) bits that any rounding to 51 (22) bits or fewer
