@@ -38,7 +38,7 @@ from softfloat.comparison import (
     total_order_magnitude,
 )
 from softfloat.fixed_point import FixedPoint
-from softfloat.format import Format, finfo
+from softfloat.format import Format
 from softfloat.formats import (
     as_format,
     bfloat16,
@@ -49,6 +49,7 @@ from softfloat.formats import (
     cfloat8_152,
     cfloat16,
     dlfloat16,
+    finfo,
     float4_e2m1fn,
     float6_e2m3fn,
     float6_e3m2fn,

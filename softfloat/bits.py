@@ -96,7 +96,7 @@ def _count_leading_zeros(context, x):
 
 def bit_length(n):
     """Bits in a non-negative integer: 0 for 0, 3 for 5. Runs in Python and compiled."""
-    return n.bit_length()
+    return int(n).bit_length()
 
 
 @overload(bit_length, target="generic")

@@ -219,11 +219,11 @@ class Format:
             ("layout", layout),
             ("bias", str(self.bias)),
             ("precision", f"{self.precision} bits"),
-            ("largest", _show(self.max)),
-            ("smallest normal", _show(self.smallest_normal)),
-            ("smallest positive", _show(self.smallest_subnormal)),
-            ("epsilon", f"2**{1 - self.precision} = {_show(self.epsilon)}"),
-            ("unit roundoff", f"2**{-self.precision} = {_show(self.unit_roundoff)}"),
+            ("largest", show(self.max)),
+            ("smallest normal", show(self.smallest_normal)),
+            ("smallest positive", show(self.smallest_subnormal)),
+            ("epsilon", f"2**{1 - self.precision} = {show(self.epsilon)}"),
+            ("unit roundoff", f"2**{-self.precision} = {show(self.unit_roundoff)}"),
             ("specials", special),
             ("subnormals", small),
         ]
@@ -440,35 +440,7 @@ def _rebuild(exponent_bits, mantissa_bits, bias, specials, subnormals, signed, n
     )
 
 
-def _show(value):
+def show(value):
     """A float with enough digits to tell it, plain where that is short."""
     text = repr(float(value))
     return text[:-2] if text.endswith(".0") else text
-
-
-class finfo:
-    """NumPy's finfo for any format: same names, values as Python floats (`precision` is in decimal digits)."""
-
-    def __init__(self, fmt):
-        p = fmt.precision
-        self.format = fmt
-        self.bits = fmt.bits
-        self.eps = fmt.epsilon
-        self.epsneg = fmt.unit_roundoff
-        self.max = fmt.max
-        self.min = fmt.min
-        self.smallest_normal = self.tiny = fmt.smallest_normal
-        self.smallest_subnormal = fmt.smallest_subnormal
-        self.nexp = self.iexp = fmt.exponent_bits
-        self.nmant = fmt.mantissa_bits
-        self.machep, self.negep = 1 - p, -p
-        self.minexp, self.maxexp = fmt.emin, fmt.max_exponent + 1
-        self.precision = int((p - 1) * math.log10(2))
-        self.resolution = 10.0**-self.precision
-        self.dtype = fmt.carrier
-
-    def __repr__(self):
-        return (
-            f"finfo({self.format.label}: max={_show(self.max)}, smallest_normal={_show(self.smallest_normal)}, "
-            f"smallest_subnormal={_show(self.smallest_subnormal)}, eps={_show(self.eps)})"
-        )

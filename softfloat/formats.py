@@ -4,12 +4,13 @@
 """
 
 import difflib
+import math
 import re
 
 import numpy as np
 
 from softfloat.fixed_point import FixedPoint
-from softfloat.format import Format
+from softfloat.format import Format, show
 
 __all__ = [
     "as_format",
@@ -21,6 +22,7 @@ __all__ = [
     "cfloat8_143",
     "cfloat8_152",
     "dlfloat16",
+    "finfo",
     "float16",
     "float32",
     "float4_e2m1fn",
@@ -183,3 +185,37 @@ def _from_name(text):
         f"unknown format {text!r}; {hint}Write 'e6m9' for exponent and significand widths, or use a name: "
         + ", ".join(_REGISTRY)
     )
+
+
+class finfo:
+    """NumPy's finfo for any format: same names, values as Python floats (`precision` is in decimal digits).
+
+    fmt : what as_format takes.
+    """
+
+    def __init__(self, fmt):
+        fmt = as_format(fmt)
+        if isinstance(fmt, FixedPoint):
+            raise TypeError(f"finfo is about floating point; {fmt.label} is fixed point")
+        p = fmt.precision
+        self.format = fmt
+        self.bits = fmt.bits
+        self.eps = fmt.epsilon
+        self.epsneg = fmt.unit_roundoff
+        self.max = fmt.max
+        self.min = fmt.min
+        self.smallest_normal = self.tiny = fmt.smallest_normal
+        self.smallest_subnormal = fmt.smallest_subnormal
+        self.nexp = self.iexp = fmt.exponent_bits
+        self.nmant = fmt.mantissa_bits
+        self.machep, self.negep = 1 - p, -p
+        self.minexp, self.maxexp = fmt.emin, fmt.max_exponent + 1
+        self.precision = int((p - 1) * math.log10(2))
+        self.resolution = 10.0**-self.precision
+        self.dtype = fmt.carrier
+
+    def __repr__(self):
+        return (
+            f"finfo({self.format.label}: max={show(self.max)}, smallest_normal={show(self.smallest_normal)}, "
+            f"smallest_subnormal={show(self.smallest_subnormal)}, eps={show(self.eps)})"
+        )

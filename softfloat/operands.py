@@ -28,10 +28,11 @@ class Parts:
     """Exact numbers taken apart: arrays of class, sign, exponent, high and low word, all of one shape."""
 
     def __init__(self, kinds, negatives, exponents, highs, lows, wrap=None):
-        self.arrays = tuple(
-            np.ascontiguousarray(a, np.int64) for a in (kinds, negatives, exponents, highs, lows)
-        )
         self.shape = np.shape(kinds)
+        self.arrays = tuple(
+            np.ascontiguousarray(a, np.int64).reshape(self.shape)
+            for a in (kinds, negatives, exponents, highs, lows)
+        )
         self.wrap = wrap
 
 
@@ -48,8 +49,11 @@ def as_values(x):
     """
     a = x if type(x) is np.ndarray else _to_array(x)
     dtype = a.dtype
+    if not dtype.isnative:
+        a = a.astype(dtype.newbyteorder("="))
+        dtype = a.dtype
     if dtype == FLOAT32 or dtype == FLOAT64:
-        return (a if dtype.isnative else a.astype(dtype.newbyteorder("="))), True
+        return a, True
     kind = dtype.kind
     if kind == "b":
         return a.astype(FLOAT32), False

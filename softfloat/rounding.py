@@ -264,7 +264,9 @@ def round_number(negative, exponent, high, low, F, mode, saturate, word, random_
     else:
         # Both neighbours of a tie between powers of two are odd; the scale then takes the larger.
         odd = (code & 1) == 1 or F[UNDERFLOW] == SCALE
-        if rounds_away(mode, negative, odd, fraction, rest, word, random_bits, variant):
+        if F[UNDERFLOW] == SCALE and mode == EVEN and exponent == emin and inexact:
+            code += 1  # between its two smallest powers ml_dtypes always takes the larger
+        elif rounds_away(mode, negative, odd, fraction, rest, word, random_bits, variant):
             code += 1
         if inexact:
             flags = INEXACT
