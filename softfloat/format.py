@@ -64,7 +64,8 @@ class Format:
     bias : exponent bias; by default 2**(exponent_bits-1) - 1, and 2**(exponent_bits-1) for "fnuz" and P3109.
     specials : how infinity and NaN are encoded:
         "ieee" (the top exponent holds them), "fn" (only the all-ones code is NaN; no infinity: OCP E4M3),
-        "fnuz" (one NaN at the code of -0; no infinity, no -0), "finite" (neither: OCP FP4 and FP6),
+        "fnuz" (one NaN at the code of -0, or at the last code where unsigned; no infinity, no -0),
+        "finite" (neither: OCP FP4 and FP6),
         "p3109_extended" and "p3109_finite" (IEEE P3109 v4.0), "scale" (unsigned powers of two, one NaN: OCP E8M0).
     subnormals : True (gradual underflow), "ftz" or False (codes of exponent 0 read as zero; a result that is tiny after
         rounding becomes a zero of its sign), "grid" (rounded correctly onto the numbers that are left: zero, then the
@@ -257,8 +258,10 @@ class Format:
             return (((1 << self.exponent_bits) - 1) << self.mantissa_bits) - 1
         if self.specials in ("fn", "scale"):
             return top - 1
-        if self.specials in ("fnuz", "finite"):
+        if self.specials == "finite":
             return top
+        if self.specials == "fnuz":
+            return top - (not self.signed)
         extended = self.specials == "p3109_extended"
         return top - extended - (not self.signed)
 
