@@ -17,6 +17,7 @@ import warnings
 import numba
 from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.serialize import dumps
 from numba.extending import overload
 from numba.misc.appdirs import AppDirs
 
@@ -115,12 +116,38 @@ def _closure(function):
 
 
 class _SourceCache(FunctionCache):
+    """One file per function, closure and signature, written whole or not at all.
+
+    numba keeps one index per function and numbers the files: two processes that compile at once can then exchange
+    each other's code.
+    """
+
     _impl_class = _SourceCacheImpl
 
-    def _index_key(self, signature, codegen):
-        # numba would pickle compiled functions in closures, which never gives the same bytes twice. Code need not be
-        # hashed: the folder is of this source.
-        return signature, codegen.magic_tuple(), _closure(self._py_func)
+    def _key(self, signature, codegen):
+        return repr((signature, codegen.magic_tuple(), _closure(self._py_func)))
+
+    def _path(self, key):
+        digest = hashlib.blake2b(key.encode(), digest_size=10).hexdigest()
+        return pathlib.Path(self._cache_path, f"{self._impl.filename_base}-{digest}.nbc")
+
+    def _load_overload(self, signature, target):
+        key = self._key(signature, target.codegen())
+        try:
+            stored, data = pickle.loads(self._path(key).read_bytes())
+        except FileNotFoundError:
+            return None
+        return self._impl.rebuild(target, data) if stored == key else None
+
+    def _save_overload(self, signature, data):
+        if not self._impl.check_cachable(data):
+            return
+        self._impl.locator.ensure_cache_path()
+        key = self._key(signature, data.codegen)
+        path = self._path(key)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(dumps((key, self._impl.reduce(data))))
+        os.replace(file.name, path)
 
 
 class _LazyCache:
@@ -158,16 +185,11 @@ class _LazyCache:
 
     def save_overload(self, signature, data):
         opened = self._open()
-        if not opened:
-            return
-        try:
+        if opened:
             try:
                 opened.save_overload(signature, data)
-            except (pickle.UnpicklingError, EOFError, ValueError):  # a damaged index: begin another
-                opened.flush()
-                opened.save_overload(signature, data)
-        except OSError:
-            self._opened = False
+            except OSError:
+                self._opened = False
 
     def enable(self):
         pass
@@ -176,9 +198,7 @@ class _LazyCache:
         self._opened = False
 
     def flush(self):
-        opened = self._open()
-        if opened:
-            opened.flush()
+        pass
 
 
 def jit(function=None, *, inline=False):

@@ -43,6 +43,14 @@ from softfloat.bits import (
     xor,
     zero_like,
 )
+from softfloat.fixed_point import (
+    STEPS,
+    WRAPPING,
+    FixedPoint,
+    fixed_rule,
+    load_fixed_constants,
+    steps_form,
+)
 from softfloat.format import CARRIERS, FLUSH, GRADUAL, GRID, NORMAL, UNDERFLOW
 from softfloat.random import WORD_BITS
 from softfloat.rounding import (
@@ -96,6 +104,9 @@ BARE = 128  # infinities and NaNs are seen to by the caller
 
 def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
     """(kind, mode, rule) of the fast form that rounds values of a carrier to a format, or None outside its domain."""
+    if isinstance(fmt, FixedPoint):
+        rule = fixed_rule(fmt, carrier, mode, saturate, random_bits, variant)
+        return None if rule is None else (STEPS, mode, rule)
     c = CARRIERS[carrier]
     m = fmt.mantissa_bits
     underflow = fmt.parameters[UNDERFLOW]
@@ -238,8 +249,18 @@ def rounding_form(kind, mode, rule):
 
     Each combination is compiled by itself, from the branches that it takes.
     """
-    make = {SCALED: _scaled_form, FULL: _full_form, SHIFTED: _shifted_form}[kind]
+    make = {SCALED: _scaled_form, FULL: _full_form, SHIFTED: _shifted_form, STEPS: steps_form}[kind]
     return make(mode, rule)
+
+
+def constants_loader(kind):
+    """The compiled function that reads the constants of a kind as scalars, once per call of a loop."""
+    return load_fixed_constants if kind == STEPS else load_constants
+
+
+def wraps_infinities(kind, rule):
+    """Whether the form would have to wrap an infinity, which has no result."""
+    return kind == STEPS and rule & WRAPPING != 0
 
 
 def _full_form(mode, rule):
@@ -459,13 +480,15 @@ def _shifted_form(mode, rule):
 
 
 @functools.cache
-def special_form(rule):
-    """special(x, p): what an infinity or NaN becomes, as the whole form gives it."""
+def special_form(kind, mode, rule):
+    """special(x, p, word): what an infinity or NaN becomes, as the whole form gives it."""
+    if kind == STEPS:
+        return steps_form(mode, rule)
     unsigned = int(rule & UNSIGNED != 0)
     signed_nan = int(rule & SIGNED_NAN != 0)
 
     @jit(inline=True)
-    def special(x, p):
+    def special(x, p, word):
         u = to_bits(x)
         sign = sign_bit(u)
         nan = to_float(quiet_nan_like(u))

@@ -7,6 +7,7 @@ mean everywhere. What is its own is the overflow: `softfloat.ops.convert.round_f
 two ends that may differ, or wraps.
 """
 
+import functools
 from fractions import Fraction
 from functools import cached_property
 
@@ -270,7 +271,7 @@ def lowest_code(F):
     WORD_STEP,  # 2**-k steps
     CONSTANTS,
 ) = range(11)
-STEPS = 2  # the kind of this form, beside those of softfloat.fast
+STEPS = 3  # the kind of this form, beside those of softfloat.fast
 # Bits of `rule`.
 WRAPPING, SIGNED_RANGE = 1, 2
 
@@ -325,49 +326,56 @@ def load_fixed_constants(P):
     )  # fmt: skip
 
 
-@jit(inline=True)
-def round_to_steps(x, p, word, mode, rule):
-    """Round to a fixed-point format, by adding and subtracting 2**M steps.
+@functools.cache
+def steps_form(mode, rule):
+    """The compiled function round(x, p, word) of the fast form, which adds and subtracts 2**M steps.
 
     Rounding is monotone and keeps the ends of the range, so saturating first gives the same and
     keeps |x| in bounds.
     """
-    low, high, spread, step, half_step, span, inverse_span, word_shift, words, word_step = p
-    zero = to_float(zero_like(to_bits(x)))
-    c = x
-    if not rule & WRAPPING:
-        c = low if c < low else c
-        c = high if c > high else c
-    u = to_bits(c)
-    negative = sign_bit(u) != zero_like(u)
-    a = to_float(magnitude(u))
-    t = a + spread
-    y = t - spread if a < spread else a  # beyond, every number is whole
-    if mode == AWAY:
-        y = y + step if a - y == half_step else y
-    elif mode == ODD:
-        other = y - step if y > a else y + step
-        even = and_(to_bits(t), one_like(u)) == zero_like(u)
-        y = other if (y != a) & even else y
-    elif mode != EVEN:
-        y = y - step if y > a else y
-        if mode == POSITIVE:
-            y = y + step if (y < a) & (not negative) else y
-        elif mode == NEGATIVE:
-            y = y + step if (y < a) & negative else y
-        elif mode == EQUAL:
-            up = (y < a) & (shr(word, word_shift) != zero_like(word))
-            y = y + step if up else y
-        elif mode == STOCHASTIC:
-            steps = words - unsigned_to_float(shr(word, word_shift))
-            y = y + step if a - y >= steps * word_step else y
-    # Adding +0 turns -0 into +0.
-    y = to_float(or_(to_bits(y), sign_bit(u))) + zero
-    if rule & WRAPPING:
-        turns = y * inverse_span
-        if rule & SIGNED_RANGE:
-            y = y - np.rint(turns) * span
-            y = y - span if y > high else y
-        else:
-            y = y - np.floor(turns) * span
-    return y if x == x else to_float(quiet_nan_like(u))
+    wrapping = int(rule & WRAPPING != 0)
+    signed_range = int(rule & SIGNED_RANGE != 0)
+
+    @jit(inline=True)
+    def round_to_steps(x, p, word):
+        low, high, spread, step, half_step, span, inverse_span, word_shift, words, word_step = p
+        zero = to_float(zero_like(to_bits(x)))
+        c = x
+        if wrapping == 0:
+            c = low if c < low else c
+            c = high if c > high else c
+        u = to_bits(c)
+        negative = sign_bit(u) != zero_like(u)
+        a = to_float(magnitude(u))
+        t = a + spread
+        y = t - spread if a < spread else a  # beyond, every number is whole
+        if mode == AWAY:
+            y = y + step if a - y == half_step else y
+        elif mode == ODD:
+            other = y - step if y > a else y + step
+            even = and_(to_bits(t), one_like(u)) == zero_like(u)
+            y = other if (y != a) & even else y
+        elif mode != EVEN:
+            y = y - step if y > a else y
+            if mode == POSITIVE:
+                y = y + step if (y < a) & (not negative) else y
+            elif mode == NEGATIVE:
+                y = y + step if (y < a) & negative else y
+            elif mode == EQUAL:
+                up = (y < a) & (shr(word, word_shift) != zero_like(word))
+                y = y + step if up else y
+            elif mode == STOCHASTIC:
+                steps = words - unsigned_to_float(shr(word, word_shift))
+                y = y + step if a - y >= steps * word_step else y
+        # Adding +0 turns -0 into +0.
+        y = to_float(or_(to_bits(y), sign_bit(u))) + zero
+        if wrapping == 1:
+            turns = y * inverse_span
+            if signed_range == 1:
+                y = y - np.rint(turns) * span
+                y = y - span if y > high else y
+            else:
+                y = y - np.floor(turns) * span
+        return y if x == x else to_float(quiet_nan_like(u))
+
+    return round_to_steps

@@ -28,10 +28,9 @@ from softfloat.backends.exact import (
     exact_loop,
     parts_loop,
 )
-from softfloat.backends.fixed import fixed_plan
 from softfloat.backends.threads import SERIAL_BELOW, run_chunks
 from softfloat.fast import fast_constants, fast_form
-from softfloat.fixed_point import FixedPoint
+from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
@@ -445,7 +444,10 @@ class Plan:
         kind, mode, rule = self.form = form
         bits = choice.bits
         self.stochastic = mode >= STOCHASTIC
-        self.constants = fast_constants(kind, fmt, carrier, mode, choice.saturate, bits)
+        if kind == STEPS:
+            self.constants = fixed_constants(fmt, carrier, mode, bits)
+        else:
+            self.constants = fast_constants(kind, fmt, carrier, mode, choice.saturate, bits)
         if self.stochastic:
             self.run = round_random_loop(*form)
         else:
@@ -472,12 +474,6 @@ def _plan(fmt, carrier, choice):
     try:
         return fmt.plans[key]
     except KeyError:
-        if isinstance(fmt, FixedPoint):
-            plan = fixed_plan(
-                fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant
-            )
-            fmt.plans[key] = plan
-            return plan
         form = fast_form(fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant)
         plan = fmt.plans[key] = form and Plan(form, fmt, carrier, choice)
         return plan

@@ -9,7 +9,7 @@ from helpers import assert_same_bits
 from oracle import How
 
 import softfloat as sf
-from softfloat.backends.fixed import fixed_plan
+from softfloat.fast import fast_form
 from softfloat.rounding import MODES, Rounding
 
 FORMATS = [
@@ -68,7 +68,7 @@ def test_the_fast_form_is_the_definition(fmt, rounding, dtype):
     options = {"rounding": rounding}
     if rounding in (Rounding.STOCHASTIC, Rounding.STOCHASTIC_EQUAL):
         options |= {"seed": 3, "offset": 5}
-    assert fixed_plan(fmt, np.dtype(dtype), MODES[rounding], 0, 24, 0) is not None
+    assert fast_form(fmt, np.dtype(dtype), MODES[rounding], 0) is not None
     x = inputs(fmt, dtype)
     for extra in ({}, {"saturate": True}):
         got = sf.quantize(x, fmt, **options, **extra)

@@ -12,8 +12,8 @@ import softfloat
 PACKAGE = Path(softfloat.__file__).parent
 LAYERS = [
     {"_jit", "bits", "random"},
-    {"format", "rounding", "fast"},
-    {"formats", "codec", "operands", "fixed_point"},
+    {"format", "rounding", "fixed_point", "fast"},
+    {"formats", "codec", "operands"},
     {"ops"},
     {"backends"},
     {"functional", "comparison", "context", "status"},

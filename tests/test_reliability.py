@@ -259,7 +259,7 @@ def test_a_read_only_install_works_and_says_once_that_nothing_is_cached(tmp_path
 def test_a_damaged_cache_file_counts_as_a_miss(tmp_path):
     script = "import softfloat as sf; print(sf.quantize([1.1], 'binary16')[0])"
     first = run_script(script, NUMBA_CACHE_DIR=str(tmp_path))
-    for path in tmp_path.rglob("*.nb[ci]"):
+    for path in tmp_path.rglob("*.nbc"):
         path.write_bytes(path.read_bytes()[:40])
     again = run_script(script, NUMBA_CACHE_DIR=str(tmp_path))
     assert again.returncode == 0 and again.stdout == first.stdout
@@ -272,6 +272,6 @@ def test_a_first_call_compiles_only_what_it_runs(tmp_path):
     """
     done = run_script(script, NUMBA_CACHE_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    kept = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbi")}
+    kept = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
     assert not any("exact" in name or "scaled" in name or "in_place" in name for name in kept), kept
     assert any("round_loop" in name for name in kept)

@@ -1,7 +1,8 @@
 """Vectorised loops of the fast forms over flat arrays.
 
-Each returns False, having done nothing, on a processor whose floating-point control word cannot be read and may be set
-to flush subnormals; the caller then takes the loop of the definition.
+Each returns False, having done nothing, where it must not run: on a processor whose floating-point control word cannot
+be read and may be set to flush subnormals, or where an infinity would have to be wrapped. The caller then takes the
+loop of the definition.
 """
 
 import functools
@@ -29,9 +30,11 @@ from softfloat.bits import (
 )
 from softfloat.fast import (
     BARE,
+    constants_loader,
     load_constants,
     rounding_form,
     special_form,
+    wraps_infinities,
 )
 from softfloat.ops.error_free import (
     divide_with_error,
@@ -56,21 +59,36 @@ BLOCK = 4096  # elements between two looks at whether infinities or NaNs were am
 WORD_BLOCK = 256  # 64-bit random words made at a time, well inside the first-level cache
 
 
+@jit(inline=True)
+def has_infinity(x):
+    """Whether any element is infinite."""
+    found = False
+    for i in range(x.size):
+        u = to_bits(x[i])
+        found |= magnitude(u) == infinity_like(u)
+    return found
+
+
 @functools.cache
 def round_loop(kind, mode, rule):
     """run(x, out, P): round a flat array into another; where they overlap, it does nothing and returns False."""
     round_one = rounding_form(kind, mode, rule | BARE)
-    special = special_form(rule)
+    special = special_form(kind, mode, rule)
+    load = constants_loader(kind)
+    wraps = int(wraps_infinities(kind, rule))
 
     @jit
     def run(x, out, P):
         distance = abs(np.int64(x.ctypes.data) - np.int64(out.ctypes.data))
         if distance < x.size * x.itemsize:
             return False
+        if wraps == 1:
+            if has_infinity(x):
+                return False
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
-        p = load_constants(P)
+        p = load(P)
         none = P[0]
         infinity = infinity_like(none)
         start = 0
@@ -86,7 +104,7 @@ def round_loop(kind, mode, rule):
             if not largest < infinity:  # infinities and NaNs are rare: they cost a second pass
                 for i in range(source.size):
                     if not magnitude(to_bits(source[i])) < infinity:
-                        target[i] = special(source[i], p)
+                        target[i] = special(source[i], p, none)
             start = stop
             stop = min(start + BLOCK, x.size)
         leave_standard_arithmetic(former)
@@ -99,13 +117,18 @@ def round_loop(kind, mode, rule):
 def round_in_place_loop(kind, mode, rule):
     """run(x, P): round a flat array in place. One array only: no alias check stands in the way of the vectors."""
     round_one = rounding_form(kind, mode, rule)
+    load = constants_loader(kind)
+    wraps = int(wraps_infinities(kind, rule))
 
     @jit
     def run(x, P):
+        if wraps == 1:
+            if has_infinity(x):
+                return False
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
-        p = load_constants(P)
+        p = load(P)
         none = P[0]
         for i in range(x.size):
             x[i] = round_one(x[i], p, none)
@@ -130,13 +153,18 @@ def fill_words(words, key, first):
 def round_random_loop(kind, mode, rule):
     """run(x, out, P, key, offset): stochastic rounding; out may be x itself, element for element."""
     round_one = rounding_form(kind, mode, rule)
+    load = constants_loader(kind)
+    wraps = int(wraps_infinities(kind, rule))
 
     @jit
     def run(x, out, P, key, offset):
+        if wraps == 1:
+            if has_infinity(x):
+                return False
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
-        p = load_constants(P)
+        p = load(P)
         words = np.empty(WORD_BLOCK, np.uint64)
         halves = words.view(np.uint32)
         done = 0
