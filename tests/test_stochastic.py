@@ -51,7 +51,7 @@ def test_a_value_of_the_format_never_moves_whatever_the_seed(fmt, rounding):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("fmt", SHORT, ids=str)
 def test_a_value_of_the_format_never_moves_in_a_thousand_seeds(fmt):
-    x = values_of(fmt, all_codes(fmt)).astype(np.float32)
+    x = values_of(fmt, all_codes(fmt))
     target = package_format(fmt)
     for seed in range(1000):
         assert_same_bits(sf.quantize(x, target, rounding="stochastic", seed=seed), x)
