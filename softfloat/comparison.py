@@ -612,7 +612,7 @@ def logb(x, *, out=None):
 def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
     """x * 2**n, exact, rounded once to `fmt`.   n : integers."""
     fmt = as_format(fmt)
-    choice = Choice(**options)
+    choice = Choice.of("scalbn", options)
     powers = _powers(n)
     operands = _Operands(x)
     (value,) = operands.values
@@ -657,10 +657,13 @@ def to_integer(x, dtype=np.int64, *, out=None, **options: Unpack[Options]):
     range, NaN the upper one, as Berkeley SoftFloat and RISC-V have it. A number inside the range
     that is no integer counts as inexact.
     """
-    dtype = np.dtype(dtype)
+    try:
+        dtype = np.dtype(dtype)
+    except TypeError:
+        dtype = np.dtype(object)
     if dtype.kind not in "iu":
-        raise TypeError(f"dtype must be an integer type from int8 to uint64, got {dtype}")
-    choice = Choice(**options)
+        raise TypeError("dtype must be an integer type from int8 to uint64")
+    choice = Choice.of("to_integer", options)
     operands = _Operands(x)
     result = operands.result(dtype, out, "integers of this type")
     key, words = np.uint64(choice.key), choice.words(operands.shape)

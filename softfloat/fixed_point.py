@@ -233,7 +233,9 @@ class FixedPoint:
     @cached_property
     def record(self):
         """`parameters` as an int64 array for compiled code."""
-        return np.array(self.parameters, np.int64)
+        record = np.array(self.parameters, np.int64)
+        record.flags.writeable = False
+        return record
 
     def exact(self, code):
         """The exact value of a code, as a Fraction."""

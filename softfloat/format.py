@@ -42,10 +42,11 @@ FLOAT64 = SimpleNamespace(
 CARRIERS = {FLOAT32.dtype: FLOAT32, FLOAT64.dtype: FLOAT64}
 
 
-def _check_width(name, value, low, high, note=""):
+def _check_width(name, value, low, high):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise TypeError(f"{name} must be an integer, got {value!r}")
     if not low <= value <= high:
+        note = "; wider formats (binary128, e15m48) are not supported yet" if value > high else ""
         raise ValueError(f"{name} must be in {low}..{high}, got {value}{note}")
     return int(value)
 
@@ -87,15 +88,17 @@ class Format:
         name=None,
     ):
         put = lambda field, value: object.__setattr__(self, field, value)  # noqa: E731
-        wide = "; wider formats (binary128, e15m48) are not supported yet"
-        put("exponent_bits", _check_width("exponent_bits", exponent_bits, 1, 11, wide))
-        put("mantissa_bits", _check_width("mantissa_bits", mantissa_bits, 0, 52, wide))
+        put("exponent_bits", _check_width("exponent_bits", exponent_bits, 1, 11))
+        put("mantissa_bits", _check_width("mantissa_bits", mantissa_bits, 0, 52))
         put("specials", _choice("specials", specials, SPECIALS))
-        if subnormals is None or (not isinstance(subnormals, str) and not subnormals):
-            subnormals = "ftz"
-        elif isinstance(subnormals, np.bool_):
-            subnormals = True
-        put("subnormals", _choice("subnormals", subnormals, SUBNORMALS))
+        if isinstance(subnormals, (bool, np.bool_)):
+            subnormals = bool(subnormals) or "ftz"
+        if not isinstance(subnormals, (bool, str)) or subnormals not in SUBNORMALS:
+            raise ValueError(
+                'subnormals must be one of True, False, "ftz", "grid", "normal", '
+                f"got {subnormals!r}"
+            )
+        put("subnormals", subnormals)
         if not isinstance(signed, (bool, np.bool_)):
             raise TypeError(f"signed must be True or False, got {signed!r}")
         if self.specials == "scale":
@@ -128,7 +131,7 @@ class Format:
         return half if self.specials in ("fnuz", "p3109_extended", "p3109_finite") else half - 1
 
     def _check_range(self):
-        if self.max_code < 1 and self.specials != "scale":
+        if self.max == 0:
             raise ValueError(
                 f"{self!r} has no number but zero; give it more bits or other specials"
             )
@@ -423,7 +426,9 @@ class Format:
     @cached_property
     def record(self):
         """`parameters` as an int64 array for compiled code."""
-        return np.array(self.parameters, np.int64)
+        record = np.array(self.parameters, np.int64)
+        record.flags.writeable = False
+        return record
 
     def exact(self, magnitude):
         """The exact value of a finite magnitude code, as a Fraction."""

@@ -103,12 +103,15 @@ def p3109(K, P, signed=True, extended=True):
     for label, value in (("K", K), ("P", P)):
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise TypeError(f"p3109: {label} must be an integer, got {value!r}")
+    for label, flag in (("signed", signed), ("extended", extended)):
+        if not isinstance(flag, (bool, np.bool_)):
+            raise TypeError(f"p3109: {label} must be True or False, got {flag!r}")
     if not 3 <= K <= 16:
         raise ValueError(f"p3109: K must be in 3..16, got {K}")
     top = K - 1 if signed else K
     if not 1 <= P <= top:
-        kind = "signed" if signed else "unsigned"
-        raise ValueError(f"p3109: P must be in 1..{top} for a {kind} format of {K} bits, got {P}")
+        kind = "a signed" if signed else "an unsigned"
+        raise ValueError(f"p3109: P must be in 1..{top} for {kind} format of {K} bits, got {P}")
     exponent_bits = K - P if signed else K - P + 1
     if exponent_bits > 11:
         raise ValueError(
@@ -129,7 +132,7 @@ def formats():
     return dict(_REGISTRY)
 
 
-_PATTERN = re.compile(r"e(\d+)m(\d+)(fn|fnuz|finite)?$")
+_PATTERN = re.compile(r"e(\d{1,4})m(\d{1,4})(fn|fnuz|finite)?$")
 _P3109 = re.compile(r"binary(\d+)p(\d+)(s|u)(e|f)$")
 
 

@@ -35,7 +35,7 @@ from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
 from softfloat.ops.rational import rational_parts
-from softfloat.random import WORD_BITS, make_key
+from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, NEGATIVE, STOCHASTIC, Rounding, as_rounding
 from softfloat.status import active_status
 
@@ -43,6 +43,7 @@ _SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
 _VARIANTS = {"A": 0, "B": 1, "C": 2}
 _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
+_UNUSED = (0, 0, 24, "A")  # stream, offset, random_bits and variant, where nothing is random
 SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
 ARITHMETIC_GRAIN = 1 << 21  # the same, where two operands are read
 FAST_GRAIN = 1 << 22  # elements between two looks at Ctrl-C in the fast loops
@@ -80,21 +81,24 @@ class Choice:
         self.rounding = as_rounding(rounding)
         self.mode = MODES[self.rounding]
         self.saturate = _saturation(saturate)
-        self.variant = 0
-        self.bits = 24
-        self.offset = 0
-        self.key = 0
-        self.random = None
-        if self.mode < STOCHASTIC:
-            self._refuse_random(seed, random)
-            return
-        if variant not in _VARIANTS:
+        if not isinstance(variant, str) or variant not in _VARIANTS:
             raise ValueError(f'variant must be "A", "B" or "C", got {variant!r}')
         self.variant = _VARIANTS[variant]
         self.bits = _integer("random_bits", random_bits, 1, WORD_BITS)
         self.offset = _integer("offset", offset, 0, (1 << 62) - 1)
         stream = _integer("stream", stream, 0, (1 << 64) - 1)
-        if random is not None:
+        seed = seed if seed is None else _integer("seed", seed, 0, (1 << 64) - 1)
+        self.key = 0
+        self.random = None
+        if self.mode < STOCHASTIC:
+            # One plan serves all calls in a mode without random words.
+            self.variant, self.bits, self.offset = 0, 24, 0
+            if random is not None:
+                raise ValueError(
+                    f'random= has no meaning for rounding="{self.rounding}"; '
+                    'use rounding="stochastic", or leave it out'
+                )
+        elif random is not None:
             if seed is not None:
                 raise ValueError("give seed= or random=, not both: each decides the random words")
             self.random = _given_words(random, self.bits)
@@ -104,14 +108,18 @@ class Choice:
                 "(or random=, an array of random words)"
             )
         else:
-            self.key = make_key(_integer("seed", seed, 0, (1 << 64) - 1), stream)
+            self.key = make_key(seed, stream)
 
-    def _refuse_random(self, seed, random):
-        if random is not None:
-            raise ValueError(
-                f'random= has no meaning for rounding="{self.rounding}"; '
-                'use rounding="stochastic", or leave it out'
+    @classmethod
+    def of(cls, function, options):
+        """The Choice of a call's **options; TypeError names the function and the options it has."""
+        unknown = [name for name in options if name not in Options.__annotations__]
+        if unknown:
+            raise TypeError(
+                f"{function}() has no option {unknown[0]!r}; its options are fmt, out, "
+                + ", ".join(Options.__annotations__)
             )
+        return cls(**options)
 
     def array(self):
         """The int64 array that the exact loops read."""
@@ -135,6 +143,12 @@ class Choice:
             ) from None
         return np.ascontiguousarray(words).reshape(-1)
 
+    def word(self, index):
+        """The random integer of one element of a result with as many words as elements; in plain Python."""
+        if self.random is not None:
+            return int(self.random.reshape(-1)[index])
+        return element_word(self.key, self.offset + index) >> (WORD_BITS - self.bits)
+
 
 def _integer(name, value, low, high):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
@@ -155,14 +169,21 @@ def _saturation(saturate):
 
 def _given_words(random, bits):
     words = np.asarray(random)
+    if not words.size:
+        words = words.astype(np.int64)
     if words.dtype.kind not in "iu":
         raise TypeError(f"random= must be an array of integers, got dtype {words.dtype}")
     if words.size and not (0 <= int(words.min()) and int(words.max()) < 1 << bits):
         raise ValueError(
             f"random= must hold integers in 0..{(1 << bits) - 1} (random_bits={bits}), "
-            f"got {int(words.min())}..{int(words.max())}"
+            f"got {_span(words)}"
         )
     return words.astype(np.int64)
+
+
+def _span(a):
+    low, high = int(a.min()), int(a.max())
+    return str(low) if low == high else f"values from {low} to {high}"
 
 
 # ---------------------------------------------------------------- running a loop
@@ -183,8 +204,8 @@ def _result_dtype(fmt, inputs):
 
 
 def _checked_out(out, shape, allowed, what):
-    if not isinstance(out, np.ndarray):
-        raise TypeError(f"out= must be a NumPy array, got {type(out).__name__}")
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"out= must be a plain NumPy array, got {type(out).__name__}")
     if out.dtype not in allowed or not out.dtype.isnative:
         names = " or ".join(str(d) for d in allowed)
         raise TypeError(f"out= must have dtype {names} to hold {what}, got {out.dtype.str}")
@@ -192,10 +213,26 @@ def _checked_out(out, shape, allowed, what):
         raise ValueError(f"out= must have shape {shape}, got {out.shape}")
     if not out.flags.writeable:
         raise ValueError("out= is read-only")
-    return out
+    return out.view(np.ndarray)
+
+
+def _may_fail(fmt, codes=False):
+    """Whether an element can be without a result in the format, so that `out` must wait until all are known."""
+    wraps = isinstance(fmt, FixedPoint) and fmt.overflow == "wrap"
+    return wraps or (not fmt.has_nan and (codes or not fmt.signed))
+
+
+def _room(out, shape, allowed, what, fallible):
+    """Where to put the results: `out` itself, or an array beside it while a call may still fail."""
+    result = _checked_out(out, shape, allowed, what)
+    return np.empty(shape, out.dtype) if fallible else result
 
 
 def _broadcast(shapes):
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    if any(len(shape) > 32 for shape in shapes):
+        raise ValueError("operands of more than 32 dimensions must have equal shapes")
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError:
@@ -263,6 +300,12 @@ def _each_block(apply, arrays, out, grain):
 
         run_chunks(task, out.size, grain)
         return
+    if out.ndim > 32:  # more than nditer takes
+        flat = [np.ascontiguousarray(np.broadcast_to(a, out.shape)) for a in arrays]
+        result = np.empty(out.shape, out.dtype)
+        _each_block(apply, flat, result, grain)
+        out[...] = result
+        return
     iterator = np.nditer(
         [*arrays, out],
         flags=["external_loop", "buffered", "zerosize_ok", "delay_bufalloc", "copy_if_overlap"],
@@ -291,20 +334,24 @@ def _separate(arrays, out):
     ]
 
 
-def _wrapper(operands):
-    """The first operand that is a subclass of ndarray decides how the result is dressed (as for NumPy's ufuncs)."""
-    for x in operands:
-        if isinstance(x, np.ndarray) and type(x) is not np.ndarray:
-            return x
-    return None
-
-
 def _dress(result, operands, out):
+    """The result as the caller gets it: `out`, a NumPy scalar, or dressed as the operands' subclass is.
+
+    As for NumPy's ufuncs; masks of masked arrays are joined.
+    """
     if out is not None:
+        if not np.may_share_memory(result, out):
+            out[...] = result
         return out
-    like = _wrapper(operands)
-    if like is not None and like.shape == result.shape:
-        return like.__array_wrap__(result)
+    masked = [x for x in operands if isinstance(x, np.ma.MaskedArray)]
+    if masked:
+        mask = np.zeros(result.shape, bool)
+        for x in masked:
+            mask |= np.ma.getmaskarray(x)
+        return np.ma.MaskedArray(result, mask=mask)
+    for x in operands:
+        if isinstance(x, np.ndarray) and type(x) is not np.ndarray and x.shape == result.shape:
+            return x.__array_wrap__(result)
     return result[()] if result.ndim == 0 else result
 
 
@@ -385,7 +432,7 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
 def _elementwise(operation, operands, fmt, out, options):
     """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
     fmt = as_format(fmt)
-    choice = Choice(**options)
+    choice = Choice.of(operation, options)
     values, dtypes = [], []
     for x in operands:
         value, own = as_values(x)
@@ -398,11 +445,12 @@ def _elementwise(operation, operands, fmt, out, options):
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, dtypes))
     else:
-        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
-        parts = rational_parts(operation, exact, choice.mode)
-        _round_parts(Parts(*(column.reshape(shape) for column in parts)), fmt, choice, result)
+        *columns, flags = rational_parts(operation, exact, choice)
+        parts = Parts(*(column.reshape(shape) for column in columns))
+        _round_parts(parts, fmt, choice, result, flags=flags)
     else:
         values = _separate(values, out)
         plans = None, None
@@ -419,16 +467,17 @@ def _carriers(fmt):
     return [d for d in (FLOAT32, FLOAT64) if fmt.fits(d)]
 
 
-def _round_parts(parts, fmt, choice, result, codes=False):
+def _round_parts(parts, fmt, choice, result, codes=False, flags=None):
     run = parts_loop()
     counts = np.zeros(COUNTED, np.int64)
     columns = [a.reshape(-1) for a in parts.arrays]
     flat = np.empty(parts.shape, result.dtype).reshape(-1)
     mo = 0 if codes else _mantissa(result)
+    raised = np.zeros(flat.size, np.int64) if flags is None else flags
     words = choice.words(parts.shape)
     view = flat if codes else _bits_view(flat)
     found = run(
-        *columns, view, mo, fmt.record, choice.array(), np.uint64(choice.key), words, counts
+        *columns, raised, view, mo, fmt.record, choice.array(), np.uint64(choice.key), words, counts
     )
     for block in active_status():
         block.add(counts)
@@ -485,11 +534,10 @@ def _fast(plan, value, fmt, choice, result):
     wide = FLOAT64 if FLOAT64 in (value.dtype, result.dtype) else FLOAT32
     same = value.dtype == result.dtype
     missing = []
-    in_place = np.may_share_memory(value, result)  # all of it: anything else was copied before
 
     def apply(blocks, target, start):
         (x,) = blocks
-        if same and in_place:
+        if same and np.may_share_memory(x, target):  # all of it: anything else was copied before
             done = plan.in_place(target, key, offset + start)
         elif same:
             done = plan(x, target, key, offset + start)
@@ -509,14 +557,18 @@ def _fast(plan, value, fmt, choice, result):
         _no_result(fmt, min(missing), result.shape)
 
 
-def _quick(x, fmt, rounding, saturate, out):
+def _quick(x, fmt, rounding, saturate, rest, out):
     """The result for a short contiguous array where an earlier call has left a plan, else None.
 
     A plan is kept under the very arguments that were checked then, so only the arrays are looked at here.
     """
+    if saturate is not False and saturate is not True and type(saturate) is not str:
+        return None  # 1 == True, but is no option
     try:
         plan = fmt.plans[rounding, saturate, x.dtype]
-    except (AttributeError, KeyError, TypeError):
+        if rest != _UNUSED:
+            return None
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
     if (
         type(x) is not np.ndarray
@@ -568,7 +620,8 @@ def quantize(
     Raises TypeError for what is not real numbers, ValueError for options out of range.
     """
     if seed is None and random is None:
-        result = _quick(x, fmt, rounding, saturate, out)
+        rest = stream, offset, random_bits, variant
+        result = _quick(x, fmt, rounding, saturate, rest, out)
         if result is not None:
             return result
     fmt = as_format(fmt)
@@ -578,7 +631,7 @@ def quantize(
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, [value.dtype] if own else []))
     else:
-        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
     if isinstance(value, Parts):
         _round_parts(value, fmt, choice, result)
         return _dress(result, (x,), out)
@@ -619,7 +672,8 @@ def encode(
     if out is None:
         result = np.empty(value.shape, fmt.code_dtype)
     else:
-        result = _checked_out(out, value.shape, [fmt.code_dtype], f"codes of {fmt.label}")
+        what = f"codes of {fmt.label}"
+        result = _room(out, value.shape, [fmt.code_dtype], what, _may_fail(fmt, codes=True))
     if isinstance(value, Parts):
         _round_parts(value, fmt, choice, result, codes=True)
     else:
@@ -633,7 +687,12 @@ def decode(codes, fmt, *, out=None):
     codes : integers in [0, 2**fmt.bits). Raises TypeError for anything but integers, ValueError for codes out of range.
     """
     fmt = as_format(fmt)
-    a = np.asarray(codes)
+    try:
+        a = np.asarray(codes)
+    except ValueError as error:
+        raise ValueError(f"the codes do not form an array: {error}") from None
+    if not a.size:
+        a = a.astype(np.uint64)
     if a.dtype.kind not in "iu":
         raise TypeError(
             f"codes must be integers, got dtype {a.dtype}; to round values use quantize"
@@ -642,9 +701,7 @@ def decode(codes, fmt, *, out=None):
         (a.dtype.kind == "i" and int(a.min()) < 0)
         or (a.dtype.itemsize * 8 > fmt.bits and int(a.max()) >> fmt.bits)
     ):
-        raise ValueError(
-            f"codes of {fmt.label} lie in 0..{(1 << fmt.bits) - 1}, got {int(a.min())}..{int(a.max())}"
-        )
+        raise ValueError(f"codes of {fmt.label} lie in 0..{(1 << fmt.bits) - 1}, got {_span(a)}")
     if out is None:
         result = np.empty(a.shape, fmt.carrier)
     else:

@@ -4,8 +4,10 @@ Nothing is rounded here. What no float64 holds exactly (large integers, longdoub
 becomes integer parts that are rounded once, straight to the target.
 """
 
+import collections.abc
 import decimal
 import numbers
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -21,6 +23,8 @@ from softfloat.rounding import (
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 EXACT_INTEGERS = 1 << 53  # every integer up to here is a float64
+_HEXADECIMAL = re.compile(r"([+-]?)0x([0-9a-f]+)\.?([0-9a-f]*)(?:p([+-]?[0-9]{1,9}))?")
+_LARGEST_POWER = 400_000  # of two, in a hexadecimal string
 _LARGEST_EXPONENT = 1 << 40  # of an exact number; beyond, integers would not fit in memory
 
 
@@ -95,15 +99,19 @@ def _to_array(x):
         raise ValueError(f"the input does not form an array: {error}") from None
     if a.dtype.kind in "US":  # a list that mixes strings and numbers would have lost digits
         a = np.array(x, dtype=object)
-    elif a.dtype.kind == "f" and not hasattr(x, "dtype") and isinstance(x, (list, tuple)):
+    elif a.dtype.kind == "f" and not hasattr(x, "dtype") and _is_sequence(x):
         # NumPy turns [2**60 + 1, 0.5] into floats; keep what it would have rounded.
         if _holds_large_integer(x):
             a = np.array(x, dtype=object)
     return a
 
 
+def _is_sequence(x):
+    return isinstance(x, collections.abc.Sequence) and not isinstance(x, (str, bytes))
+
+
 def _holds_large_integer(x):
-    if isinstance(x, (list, tuple)):
+    if _is_sequence(x):
         return any(_holds_large_integer(item) for item in x)
     if isinstance(x, np.ndarray):
         return x.dtype.kind in "iu" and x.dtype.itemsize == 8
@@ -154,8 +162,7 @@ def exact_parts(item):
         item = _parse(item)
     if isinstance(item, (float, np.floating)):
         if isinstance(item, np.longdouble) and np.isfinite(item):
-            ratio = Fraction(*item.as_integer_ratio())
-            return float(item) if item == 0 or ratio == Fraction(float(item)) else ratio
+            return _nearest_or_exact(Fraction(*item.as_integer_ratio())) if item else float(item)
         return float(item)
     if isinstance(item, decimal.Decimal):
         if item.is_nan():
@@ -165,6 +172,8 @@ def exact_parts(item):
         if abs(item.adjusted()) > 100_000:
             raise ValueError(f"the decimal exponent of {item} is too large to be taken exactly")
         item = Fraction(item)
+    elif isinstance(item, (np.timedelta64, np.datetime64)):
+        _refuse(item)
     elif isinstance(item, (bool, np.bool_, int, np.integer)):
         item = Fraction(int(item))
     elif isinstance(item, numbers.Rational):
@@ -176,6 +185,11 @@ def exact_parts(item):
             )
         except (TypeError, ValueError):
             _refuse(item)
+    return _nearest_or_exact(item)
+
+
+def _nearest_or_exact(item):
+    """A Fraction as a float where that is exact."""
     try:
         nearest = item.numerator / item.denominator
     except OverflowError:
@@ -200,11 +214,20 @@ def _refuse(item):
 
 def _parse(text):
     word = text.strip().lower().replace("_", "")
-    if word.lstrip("+-") in ("inf", "infinity", "nan"):
-        return float(word)
     try:
-        if "x" in word:
-            return float.fromhex(word)
+        if word.lstrip("+-") in ("inf", "infinity", "nan"):
+            return float(word)
+        hexadecimal = _HEXADECIMAL.fullmatch(word)
+        if hexadecimal:
+            sign, whole, part, power = hexadecimal.groups()
+            part, power = part or "", int(power or 0)
+            if abs(power) > _LARGEST_POWER:
+                raise ValueError
+            digits = int(whole + part, 16)
+            if not digits:
+                return -0.0 if sign == "-" else 0.0
+            exact = Fraction(digits) * Fraction(2) ** (power - 4 * len(part))
+            return -exact if sign == "-" else exact
         if "/" in word:
             return Fraction(word)
         return decimal.Decimal(word)
@@ -218,9 +241,9 @@ def _parse(text):
 def parts_of(item):
     """(class, negative, exponent, high, low) of a float or Fraction, the last bit of `low` jammed."""
     if isinstance(item, float):
-        if item != item:
-            return QUIET_CLASS, 0, 0, 0, 0
         negative = int(np.signbit(item))
+        if item != item:
+            return QUIET_CLASS, negative, 0, 0, 0
         if item in (float("inf"), float("-inf")):
             return INFINITE_CLASS, negative, 0, 0, 0
         if item == 0:

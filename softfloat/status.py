@@ -40,14 +40,19 @@ class status:
             raise ValueError(f'tininess must be "after" or "before", got {tininess!r}')
         self.tininess = tininess
         self._counts = np.zeros(len(_POSITION), np.int64)
-        self._tokens = []
+        self._depth = 0
 
     def __enter__(self):
-        self._tokens.append(_active.set((*_active.get(), self)))
+        self._depth += 1
+        if self._depth == 1:
+            _active.set((*_active.get(), self))
         return self
 
     def __exit__(self, *exception):
-        _active.reset(self._tokens.pop())
+        # Blocks need not end in the order in which they began: each takes out itself alone.
+        self._depth -= 1
+        if self._depth == 0:
+            _active.set(tuple(block for block in _active.get() if block is not self))
 
     def add(self, counts):
         """Add an array of counts, one per flag, in the order of the flag bits."""

@@ -173,11 +173,14 @@ def parts_loop():
 
     `high` and `low` need not be normalised.
 
-    run(kinds, negatives, exponents, highs, lows, out, mo, F, choice, key, words, counts).
+    run(kinds, negatives, exponents, highs, lows, raised, out, mo, F, choice, key, words, counts); raised holds the
+    flags of the operation that gave the numbers.
     """
 
     @jit
-    def run(kinds, negatives, exponents, highs, lows, out, mo, F, choice, key, words, counts):
+    def run(
+        kinds, negatives, exponents, highs, lows, raised, out, mo, F, choice, key, words, counts
+    ):
         missing = -1
         for i in range(kinds.size):
             word = i64(chosen_word(choice, key, words, i))
@@ -187,7 +190,7 @@ def parts_loop():
                 high, low, places = normalise(high, low)
                 exponent -= places
             code, negative, flags = round_any(
-                kinds[i], negative, exponent, high, low, 0,
+                kinds[i], negative, exponent, high, low, raised[i],
                 F, choice[MODE], choice[SATURATE], word, choice[RANDOM_BITS], choice[VARIANT],
             )  # fmt: skip
             if missing < 0 and (

@@ -5,6 +5,7 @@ Here a pool belongs to one process and is made anew after a fork; chunks are cut
 depends on where, none depends on the number of threads. Between chunks a waiting Ctrl-C is answered.
 """
 
+import operator
 import os
 import threading
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -43,9 +44,13 @@ def get_num_threads():
 def set_num_threads(n):
     """Set the number of threads for this process. Results never depend on it."""
     global _threads
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+    try:
+        count = operator.index(n)
+    except TypeError:
+        count = 0
+    if isinstance(n, bool) or count < 1:
         raise ValueError(f"the number of threads must be a positive integer, got {n!r}")
-    _threads = n
+    _threads = count
 
 
 def _executor(threads):
@@ -104,11 +109,12 @@ def run_chunks(task, size, grain):
             stopped = True
             raise
 
+    helpers = []
     try:
-        helpers = [_executor(threads).submit(work) for _ in range(threads - 1)]
+        for _ in range(min(threads, -(-size // grain)) - 1):
+            helpers.append(_executor(threads).submit(work))
     except RuntimeError:
-        # The interpreter is shutting down, or the pool was replaced by another thread.
-        helpers = []
+        pass  # no more threads are to be had, or the interpreter is shutting down: fewer will do
     try:
         work()
     finally:

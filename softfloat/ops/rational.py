@@ -9,18 +9,39 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat.operands import parts_of
-from softfloat.rounding import MODES, NEGATIVE, WORD, Rounding
+from softfloat.rounding import (
+    DIVIDED_BY_ZERO,
+    INEXACT,
+    INVALID,
+    NEGATIVE,
+    QUIET_CLASS,
+    STOCHASTIC,
+    WORD,
+    rounds_away,
+)
 
 
-def rational_parts(operation, operands, mode):
-    """Columns (class, negative, exponent, high, low) of the exact results.
+def rational_parts(operation, operands, choice):
+    """Columns (class, negative, exponent, high, low) of the exact results, and the flags the operation raised.
 
     operation : name of an elementwise operation.  operands : flat object arrays of floats and Fractions.
+    choice : the call's options, with `mode`, `bits`, `variant` and `word(index)`.
     """
     apply = _OPERATIONS[operation]
-    rows = [apply(mode, *items) for items in zip(*operands, strict=True)]
-    columns = np.array(rows, dtype=np.int64).reshape(-1, 5)
-    return [columns[:, j].copy() for j in range(5)]
+    rows = []
+    for index, items in enumerate(zip(*operands, strict=True)):
+        kind, negative, *rest, flags = apply(choice, index, *items)
+        if kind == QUIET_CLASS and operation != "round_to_integral":
+            negative = 0  # an operation's NaN has no sign of its own
+            if not any(_is_nan(x) for x in items):
+                flags |= INVALID
+        rows.append((kind, negative, *rest, flags))
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 6)
+    return [columns[:, j].copy() for j in range(6)]
+
+
+def _is_nan(x):
+    return isinstance(x, float) and math.isnan(x)
 
 
 def _finite(x):
@@ -32,8 +53,13 @@ def _fraction(x):
 
 
 def _signed(value, negative_zero):
-    """Parts of an exact Fraction; zero gets the given sign."""
-    return parts_of(value) if value else parts_of(-0.0 if negative_zero else 0.0)
+    """Parts and flags of an exact Fraction; zero gets the given sign."""
+    return (*parts_of(value if value else -0.0 if negative_zero else 0.0), 0)
+
+
+def _special(value):
+    """Parts and flags of a float that is infinite or NaN, or that an operation returns as it is."""
+    return (*parts_of(value), 0)
 
 
 def _shadow(x):
@@ -47,47 +73,49 @@ def _is_negative(x):
     return x < 0 if isinstance(x, Fraction) else math.copysign(1.0, x) < 0
 
 
-def _add(mode, a, b):
+def _add(choice, index, a, b):
     if not (_finite(a) and _finite(b)):
-        return parts_of(_shadow(a) + _shadow(b))
+        return _special(_shadow(a) + _shadow(b))
     signs = _is_negative(a), _is_negative(b)
-    total = _fraction(a) + _fraction(b)
     both_zero = not a and not b
-    return _signed(total, signs[0] if both_zero and signs[0] == signs[1] else mode == NEGATIVE)
+    same = both_zero and signs[0] == signs[1]
+    return _signed(_fraction(a) + _fraction(b), signs[0] if same else choice.mode == NEGATIVE)
 
 
-def _subtract(mode, a, b):
-    return _add(mode, a, -b)
+def _subtract(choice, index, a, b):
+    return _add(choice, index, a, -b)
 
 
-def _multiply(mode, a, b):
+def _multiply(choice, index, a, b):
     if not (_finite(a) and _finite(b)):
-        return parts_of(_shadow(a) * _shadow(b))
+        return _special(_shadow(a) * _shadow(b))
     return _signed(_fraction(a) * _fraction(b), _is_negative(a) != _is_negative(b))
 
 
-def _divide(mode, a, b):
+def _divide(choice, index, a, b):
     if not (_finite(a) and _finite(b)) or not b:
         with np.errstate(all="ignore"):
-            return parts_of(float(np.float64(_shadow(a)) / np.float64(_shadow(b))))
+            quotient = float(np.float64(_shadow(a)) / np.float64(_shadow(b)))
+        by_zero = _finite(a) and a and not b
+        return (*parts_of(quotient), DIVIDED_BY_ZERO if by_zero else 0)
     return _signed(_fraction(a) / _fraction(b), _is_negative(a) != _is_negative(b))
 
 
-def _fma(mode, a, b, c):
+def _fma(choice, index, a, b, c):
     if not (_finite(a) and _finite(b) and _finite(c)):
-        product = _shadow(a) * _shadow(b)
-        return parts_of(product + _shadow(c))
+        return _special(_shadow(a) * _shadow(b) + _shadow(c))
     negative = _is_negative(a) != _is_negative(b)
     product = _fraction(a) * _fraction(b)
-    total = product + _fraction(c)
     both_zero = not product and not c
     same = both_zero and negative == _is_negative(c)
-    return _signed(total, negative if same else mode == NEGATIVE)
+    return _signed(product + _fraction(c), negative if same else choice.mode == NEGATIVE)
 
 
-def _sqrt(mode, a):
-    if not _finite(a) or not a or a < 0:
-        return parts_of(float(np.sqrt(np.float64(a)))) if not a or a > 0 else parts_of(math.nan)
+def _sqrt(choice, index, a):
+    if _is_nan(a) or a == math.inf or not a:
+        return _special(a)
+    if a < 0:
+        return _special(math.nan)
     a = _fraction(a)
     # 124 bits of the root: an inexact one is marked in the last, below anything that rounding looks at.
     width = a.numerator.bit_length() - a.denominator.bit_length()
@@ -95,41 +123,33 @@ def _sqrt(mode, a):
     scaled, rest = divmod(a.numerator << max(2 * shift, 0), a.denominator << max(-2 * shift, 0))
     root = math.isqrt(scaled)
     exact = rest == 0 and root * root == scaled
-    return parts_of(Fraction(2 * root + (not exact), 2) * Fraction(2) ** -shift)
+    return _signed(Fraction(2 * root + (not exact), 2) * Fraction(2) ** -shift, False)
 
 
-def _remainder(mode, a, b):
-    if not _finite(a) or not b or (isinstance(b, float) and math.isnan(b)):
-        return parts_of(math.nan)
+def _remainder(choice, index, a, b):
+    if _is_nan(a) or _is_nan(b) or not _finite(a) or not b:
+        return _special(math.nan)
     if not _finite(b):
-        return parts_of(a)
-    a, b = _fraction(a), _fraction(b)
-    return _signed(a - round(a / b) * b, a < 0)
+        return (*parts_of(a), 0)
+    quotient = _fraction(a) / _fraction(b)
+    return _signed(_fraction(a) - round(quotient) * _fraction(b), _is_negative(a))
 
 
-def _round_to_integral(mode, a):
+def _round_to_integral(choice, index, a):
     if not _finite(a):
-        return parts_of(a)
+        return _special(a)
     negative, magnitude = _is_negative(a), abs(_fraction(a))
-    low = math.floor(magnitude)
-    rest = magnitude - low
-    if rest:
-        half = Fraction(1, 2)
-        away = {
-            Rounding.TIES_TO_EVEN: rest > half or (rest == half and low % 2 == 1),
-            Rounding.TIES_TO_AWAY: rest >= half,
-            Rounding.TOWARD_ZERO: False,
-            Rounding.TOWARD_POSITIVE: not negative,
-            Rounding.TOWARD_NEGATIVE: negative,
-            Rounding.TO_ODD: low % 2 == 0,
-        }
-        by_code = {MODES[name]: value for name, value in away.items()}
-        if mode not in by_code:
-            raise NotImplementedError(
-                "stochastic rounding to an integral value needs operands that float64 holds"
-            )
-        low += by_code[mode]
-    return _signed(Fraction(-low if negative else low), negative)
+    whole = math.floor(magnitude)
+    # The discarded fraction as the definition takes it: 62 bits, and whether anything lies below.
+    scaled = (magnitude - whole) * (1 << WORD)
+    fraction = math.floor(scaled)
+    rest = int(scaled != fraction)
+    word = choice.word(index) if choice.mode >= STOCHASTIC else 0
+    up = rounds_away(
+        choice.mode, negative, whole % 2 == 1, fraction, rest, word, choice.bits, choice.variant
+    )
+    *parts, _ = _signed(Fraction(-1 if negative else 1) * (whole + up), negative)
+    return (*parts, INEXACT if scaled else 0)
 
 
 _OPERATIONS = {
