@@ -424,13 +424,59 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
     shared = any(np.may_share_memory(v, result) for v in values)
     if narrow and not shared and all(a.dtype == FLOAT32 for a in (*values, result)):
         run = arithmetic_loop(operation, *narrow.form)
+        if choice.saturate == 0:
+            spellings = (choice.rounding, str(choice.rounding), *[None] * (mode == 0))
+            for rounding in spellings:
+                fmt.plans[operation, rounding] = run, narrow.constants
         _each_block(lanes, values, result, ARITHMETIC_GRAIN)
     else:
         _each_block(wide, values, result, BLOCK)
 
 
+def _quick_arithmetic(operation, operands, fmt, out, options):
+    """The result on short contiguous float32 arrays of one shape where an earlier call has left its loop, else None."""
+    if options and (len(options) > 1 or "rounding" not in options):
+        return None
+    a, b = operands[0], operands[-1]
+    try:
+        run, constants = fmt.plans[operation, options.get("rounding")]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    if (
+        type(a) is not np.ndarray
+        or type(b) is not np.ndarray
+        or a.dtype is not FLOAT32
+        or b.dtype is not FLOAT32
+        or a.shape != b.shape
+        or not 0 < a.size <= SHORT
+        or a.ndim == 0
+        or not (a.flags.c_contiguous and b.flags.c_contiguous)
+        or active_status()
+    ):
+        return None
+    if out is None:
+        result = np.empty(a.shape, FLOAT32)
+    elif (
+        type(out) is np.ndarray
+        and out.dtype is FLOAT32
+        and out.shape == a.shape
+        and out.flags.c_contiguous
+        and out.flags.writeable
+        and not (np.may_share_memory(a, out) or np.may_share_memory(b, out))
+    ):
+        result = out
+    else:
+        return None
+    redo = np.empty(a.size // REDO_BLOCK + 2, np.uint8)
+    done = run(a.reshape(-1), b.reshape(-1), result.reshape(-1), constants, redo) >= 0
+    return result if done and b"\x01" not in redo.tobytes() else None
+
+
 def _elementwise(operation, operands, fmt, out, options):
     """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
+    result = _quick_arithmetic(operation, operands, fmt, out, options)
+    if result is not None:
+        return result
     fmt = as_format(fmt)
     choice = Choice.of(operation, options)
     values, dtypes = [], []

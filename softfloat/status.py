@@ -16,7 +16,7 @@ from softfloat.rounding import (
     UNDERFLOWED,
 )
 
-_active = ContextVar("softfloat_status", default=())
+_active: ContextVar[tuple["status", ...]] = ContextVar("softfloat_status", default=())
 _POSITION = {
     flag: flag.bit_length() - 1
     for flag in (INEXACT, UNDERFLOWED, OVERFLOWED, DIVIDED_BY_ZERO, INVALID, TINY_BEFORE)
@@ -86,6 +86,5 @@ class status:
         return f"status({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
 
 
-def active_status():
-    """The blocks that count in this context, outermost first."""
-    return _active.get()
+# The blocks that count in this context, outermost first; every call asks, so this is the bare method.
+active_status = _active.get

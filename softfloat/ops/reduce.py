@@ -1,0 +1,302 @@
+"""Sums and products of many terms, every operation rounded: the definitions, one term after the other.
+
+All numbers are the bits of float64 values, as signed integers. Term i of a sum is x[i]; of an inner product
+a[i] * b[i], which is rounded to the product format or, where that is None, added unrounded (a fused multiply-add).
+The running sum lives in the accumulator format. What the orders mean:
+
+sequential : s = start; s = s + t[i] for i = 0, 1, ...
+pairwise : n terms are split at the largest power of two below n, down to single terms; a single term is +0 + t[i].
+lanes : term i goes to lane i mod 64; each lane is sequential and starts at +0; the 64 lanes are combined pairwise.
+blocked : consecutive blocks of `block` terms are sequential, each from +0, in the accumulator; their sums are added
+    sequentially, from `start`, in the outer format.
+kahan : y = t[i] + e; z = s + y; e = (s - z) + y; s = z (Higham 2002, algorithm 4.2).
+neumaier : z = s + t[i]; e = e + ((s - z) + t[i] if |s| >= |t[i]| else (t[i] - z) + s); s = z; in the end s + e.
+
+`start` is +0 or what the caller gives. Pairwise and lanes add a given start to their total: start + total.
+
+Random words: an output element has a key of its own, word number `index` (its place in the result, in C order) of
+the key of (seed, stream). Its operations are numbered 8 * i + place: i is the term (for a sum of two partial sums:
+the first term of the right one; for a sum of lanes: the right one's first lane) and place says which operation. So a
+word depends on what is computed, never on when or where.
+
+Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), ch. 4.
+"""
+
+import numpy as np
+
+from softfloat._jit import jit
+from softfloat.bits import i64, u64
+from softfloat.codec import to_carrier, unpack
+from softfloat.ops.arithmetic import (
+    add_parts,
+    divide_parts,
+    exact_product,
+    fma_parts,
+    multiply_parts,
+    sqrt_parts,
+)
+from softfloat.ops.convert import round_any
+from softfloat.random import WORD_BITS, element_word
+from softfloat.rounding import (
+    FINITE_CLASS,
+    INFINITE_CLASS,
+    INVALID,
+    SIGNALING_CLASS,
+    STOCHASTIC,
+    ZERO_CLASS,
+)
+
+SEQUENTIAL, PAIRWISE, LANES, BLOCKED, KAHAN, NEUMAIER = range(6)
+ORDERS = {
+    "sequential": SEQUENTIAL,
+    "pairwise": PAIRWISE,
+    "lanes": LANES,
+    "blocked": BLOCKED,
+    "kahan": KAHAN,
+    "neumaier": NEUMAIER,
+}
+# What a term is: x[i]; a[i] * b[i] rounded; a[i] * b[i] exact; a factor of a product of all terms.
+PLAIN, ROUNDED, EXACT, FACTOR = range(4)
+# Entries of the formats and of the roundings that a reduction works with.
+TO_PRODUCT, TO_ACCUMULATOR, TO_OUTER, TO_RESULT = range(4)
+# Entries of one rounding: mode, saturation, random bits, variant.
+MODE, SATURATE, RANDOM_BITS, VARIANT = range(4)
+# Places of the operations of a term, and how many there may be.
+AT_PRODUCT, AT_TERM, AT_MERGE, AT_THIRD, AT_FOURTH, AT_OUTER, AT_TOTAL, AT_RESULT = range(8)
+PLACES = 8
+LANE_COUNT = 64
+ONE = 0x3FF << 52
+SIGN = -(1 << 63)
+
+
+@jit
+def word_of(R, key, step):
+    """The random integer of one operation of an element with this key; 0 where the mode needs none."""
+    if R[MODE] < STOCHASTIC:
+        return 0
+    return i64(element_word(u64(key), step) >> u64(WORD_BITS - R[RANDOM_BITS]))
+
+
+@jit
+def rounded(kind, negative, exponent, high, low, raised, F, R, word):
+    """The bits of an exact result, of any class, rounded to a format."""
+    code, negative, _ = round_any(
+        kind, negative, exponent, high, low, raised,
+        F, R[MODE], R[SATURATE], word, R[RANDOM_BITS], R[VARIANT],
+    )  # fmt: skip
+    return i64(to_carrier(negative, code, F, 52, 11))
+
+
+@jit
+def convert(a, F, R, word):
+    ca, na, ea, ha = unpack(a, 52, 11)
+    raised = INVALID if ca == SIGNALING_CLASS else 0
+    return rounded(ca, na and ca <= INFINITE_CLASS, ea, ha, 0, raised, F, R, word)
+
+
+@jit
+def add(a, b, F, R, word):
+    ca, na, ea, ha = unpack(a, 52, 11)
+    cb, nb, eb, hb = unpack(b, 52, 11)
+    kind, negative, exponent, high, low, raised = add_parts(ca, na, ea, ha, cb, nb, eb, hb, R[MODE])
+    return rounded(kind, negative, exponent, high, low, raised, F, R, word)
+
+
+@jit
+def multiply(a, b, F, R, word):
+    ca, na, ea, ha = unpack(a, 52, 11)
+    cb, nb, eb, hb = unpack(b, 52, 11)
+    kind, negative, exponent, high, low, raised = multiply_parts(ca, na, ea, ha, cb, nb, eb, hb)
+    return rounded(kind, negative, exponent, high, low, raised, F, R, word)
+
+
+@jit
+def fma(a, b, c, F, R, word):
+    ca, na, ea, ha = unpack(a, 52, 11)
+    cb, nb, eb, hb = unpack(b, 52, 11)
+    cc, nc, ec, hc = unpack(c, 52, 11)
+    kind, negative, exponent, high, low, raised = fma_parts(
+        ca, na, ea, ha, cb, nb, eb, hb, cc, nc, ec, hc, R[MODE]
+    )
+    return rounded(kind, negative, exponent, high, low, raised, F, R, word)
+
+
+@jit
+def divide_by_count(a, n, F, R, word):
+    """a / n for a count n below 2**53."""
+    ca, na, ea, ha = unpack(a, 52, 11)
+    cb, nb, eb, hb = unpack(count_bits(n), 52, 11)
+    kind, negative, exponent, high, low, raised = divide_parts(ca, na, ea, ha, cb, nb, eb, hb)
+    return rounded(kind, negative, exponent, high, low, raised, F, R, word)
+
+
+@jit
+def sqrt(a, F, R, word):
+    ca, na, ea, ha = unpack(a, 52, 11)
+    kind, negative, exponent, high, low, raised = sqrt_parts(ca, na, ea, ha)
+    return rounded(kind, negative, exponent, high, low, raised, F, R, word)
+
+
+@jit
+def count_bits(n):
+    """The bits of a count below 2**53 as a float64."""
+    if n == 0:
+        return 0
+    exponent = 0
+    while n >> (exponent + 1) != 0:
+        exponent += 1
+    return ((1023 + exponent) << 52) | ((n << (52 - exponent)) & ((1 << 52) - 1))
+
+
+@jit
+def not_below(s, u, v):
+    """Whether |s| >= |u * v|, exactly; of infinities and NaNs either answer gives the same sum."""
+    cs, ns, es, hs = unpack(s, 52, 11)
+    cu, nu, eu, hu = unpack(u, 52, 11)
+    cv, nv, ev, hv = unpack(v, 52, 11)
+    if cs == ZERO_CLASS:
+        return cu == ZERO_CLASS or cv == ZERO_CLASS
+    if cs != FINITE_CLASS or cu != FINITE_CLASS or cv != FINITE_CLASS:
+        return True
+    exponent, high, low = exact_product(eu, hu, ev, hv)
+    if es != exponent:
+        return es > exponent
+    return hs > high or (hs == high and low == 0)
+
+
+@jit
+def term(a, b, i, j, k, kind, F, R, key):
+    """Term k as (u, v), the exact product of two numbers; a[i] and b[j] are what it is made of."""
+    if kind == ROUNDED:
+        word = word_of(R[TO_PRODUCT], key, PLACES * k + AT_PRODUCT)
+        return multiply(a[i], b[j], F[TO_PRODUCT], R[TO_PRODUCT], word), ONE
+    if kind == EXACT:
+        return a[i], b[j]
+    return a[i], ONE
+
+
+@jit
+def plus(s, u, v, F, R, word):
+    """s + u * v, rounded once."""
+    if v == ONE:
+        return add(u, s, F, R, word)
+    return fma(u, v, s, F, R, word)
+
+
+@jit
+def accumulate(s, u, v, kind, F, R, word):
+    """The running result s with one term more."""
+    if kind == FACTOR:
+        return multiply(s, u, F, R, word)
+    return plus(s, u, v, F, R, word)
+
+
+@jit
+def sequential(a, b, i, j, first, stop, step, s, kind, F, R, key):
+    """Terms first, first + step, ... below stop, onto s."""
+    for k in range(first, stop, step):
+        u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
+        word = word_of(R[TO_ACCUMULATOR], key, PLACES * k + AT_TERM)
+        s = accumulate(s, u, v, kind, F[TO_ACCUMULATOR], R[TO_ACCUMULATOR], word)
+    return s
+
+
+@jit
+def merge(s, t, k, kind, F, R, key):
+    """Two partial results, of which the right one begins with term (or lane) k."""
+    word = word_of(R[TO_ACCUMULATOR], key, PLACES * k + AT_MERGE)
+    return accumulate(s, t, ONE, kind, F[TO_ACCUMULATOR], R[TO_ACCUMULATOR], word)
+
+
+@jit
+def tree(sums, kind, F, R, key):
+    """Combine partial results as the tree that splits n of them at the largest power of two below n."""
+    n = sums.size
+    width = 1
+    while width < n:
+        for k in range(width, n, 2 * width):
+            sums[k - width] = merge(sums[k - width], sums[k], k, kind, F, R, key)
+        width *= 2
+    return sums[0]
+
+
+@jit
+def pairwise(a, b, i, j, n, step, neutral, kind, F, R, key):
+    """Leaf k takes the terms k, k + step, ...; the leaves, at most `step` or n of them, are combined by the tree."""
+    leaves = np.empty(min(n, step), np.int64)
+    for k in range(leaves.size):
+        leaves[k] = sequential(a, b, i, j, k, n, step, neutral, kind, F, R, key)
+    return tree(leaves, kind, F, R, key) if leaves.size > 0 else neutral
+
+
+@jit
+def blocked(a, b, i, j, n, s, neutral, block, kind, F, R, key):
+    """Blocks in the accumulator, their results in the outer format."""
+    for first in range(0, n, block):
+        stop = min(n, first + block)
+        t = sequential(a, b, i, j, first, stop, 1, neutral, kind, F, R, key)
+        word = word_of(R[TO_ACCUMULATOR], key, PLACES * first + AT_OUTER)
+        s = accumulate(s, t, ONE, kind, F[TO_OUTER], R[TO_ACCUMULATOR], word)
+    return s
+
+
+@jit
+def kahan(a, b, i, j, n, s, kind, F, R, key):
+    """Compensated summation, the correction added before each term."""
+    A, how = F[TO_ACCUMULATOR], R[TO_ACCUMULATOR]
+    e = 0
+    for k in range(n):
+        u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
+        step = PLACES * k
+        y = plus(e, u, v, A, how, word_of(how, key, step + AT_TERM))
+        z = add(s, y, A, how, word_of(how, key, step + AT_MERGE))
+        rest = add(s, z ^ SIGN, A, how, word_of(how, key, step + AT_THIRD))
+        e = add(rest, y, A, how, word_of(how, key, step + AT_FOURTH))
+        s = z
+    return s
+
+
+@jit
+def neumaier(a, b, i, j, n, s, kind, F, R, key):
+    """Compensated summation, the correction kept apart until the end."""
+    A, how = F[TO_ACCUMULATOR], R[TO_ACCUMULATOR]
+    e = 0
+    for k in range(n):
+        u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
+        step = PLACES * k
+        z = plus(s, u, v, A, how, word_of(how, key, step + AT_TERM))
+        word3, word4 = word_of(how, key, step + AT_MERGE), word_of(how, key, step + AT_THIRD)
+        if not_below(s, u, v):
+            rest = add(s, z ^ SIGN, A, how, word3)
+            rest = plus(rest, u, v, A, how, word4)
+        else:
+            rest = plus(z ^ SIGN, u, v, A, how, word3)
+            rest = add(rest, s, A, how, word4)
+        e = add(e, rest, A, how, word_of(how, key, step + AT_FOURTH))
+        s = z
+    return add(s, e, A, how, word_of(how, key, AT_TOTAL))
+
+
+@jit
+def reduce_terms(a, b, i, j, n, start, given, order, block, kind, F, R, key):
+    """The n terms made of a[i + k] and b[j + k], combined in an order: the accumulator's bits.
+
+    start : bits of the initial value; `given` if it is the caller's own.  key : of this element.
+    F, R : formats and roundings of the four stages.
+    """
+    neutral = ONE if kind == FACTOR else 0
+    if order == SEQUENTIAL:
+        return sequential(a, b, i, j, 0, n, 1, start, kind, F, R, key)
+    if order == BLOCKED:
+        return blocked(a, b, i, j, n, start, neutral, block, kind, F, R, key)
+    if order == KAHAN:
+        return kahan(a, b, i, j, n, start, kind, F, R, key)
+    if order == NEUMAIER:
+        return neumaier(a, b, i, j, n, start, kind, F, R, key)
+    # Single terms are lanes of one term each. With fewer terms than lanes, the empty ones would add zeros.
+    step = LANE_COUNT if order == LANES else max(n, 1)
+    s = pairwise(a, b, i, j, n, step, neutral, kind, F, R, key)
+    if not given:
+        return s
+    word = word_of(R[TO_ACCUMULATOR], key, AT_TOTAL)
+    return accumulate(start, s, ONE, kind, F[TO_ACCUMULATOR], R[TO_ACCUMULATOR], word)
