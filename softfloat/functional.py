@@ -47,6 +47,7 @@ _UNUSED = (0, 0, 24, "A")  # stream, offset, random_bits and variant, where noth
 SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
 ARITHMETIC_GRAIN = 1 << 21  # the same, where two operands are read
 FAST_GRAIN = 1 << 22  # elements between two looks at Ctrl-C in the fast loops
+FEW = 1 << 11  # elements below which a copy is cheaper than setting up an iteration over blocks
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
 
@@ -300,8 +301,8 @@ def _each_block(apply, arrays, out, grain):
 
         run_chunks(task, out.size, grain)
         return
-    if out.ndim > 32:  # more than nditer takes
-        flat = [np.ascontiguousarray(np.broadcast_to(a, out.shape)) for a in arrays]
+    if out.ndim > 32 or out.size <= FEW:  # more than nditer takes, or too little to be worth it
+        flat = [np.array(np.broadcast_to(a, out.shape), order="C") for a in arrays]
         result = np.empty(out.shape, out.dtype)
         _each_block(apply, flat, result, grain)
         out[...] = result
