@@ -1,4 +1,4 @@
-"""python -m bench [quantize arithmetic startup peers] : a table of ratios, the spread over rounds, and the goals."""
+"""python -m bench [suite ...]: tables of ratios, their spread over rounds, and the goals."""
 
 import importlib
 import json
@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("quantize", "arithmetic", "startup", "peers")
+SUITES = ("quantize", "arithmetic", "matmul", "startup", "peers")
 
 
 def main(arguments):

@@ -84,6 +84,7 @@ from softfloat.functional import (
     sqrt,
     subtract,
 )
+from softfloat.reductions import cumsum, dot, matmul, mean, norm, prod, sum, vdot
 from softfloat.rounding import Rounding
 from softfloat.status import status
 
@@ -106,9 +107,11 @@ __all__ = [
     "classify",
     "convert",
     "copysign",
+    "cumsum",
     "decode",
     "divide",
     "dlfloat16",
+    "dot",
     "encode",
     "equal",
     "finfo",
@@ -141,10 +144,12 @@ __all__ = [
     "less",
     "less_equal",
     "logb",
+    "matmul",
     "maximum",
     "maximum_magnitude",
     "maximum_magnitude_number",
     "maximum_number",
+    "mean",
     "minimum",
     "minimum_magnitude",
     "minimum_magnitude_number",
@@ -154,8 +159,10 @@ __all__ = [
     "next_down",
     "next_up",
     "nextafter",
+    "norm",
     "not_equal",
     "p3109",
+    "prod",
     "pxr24",
     "quantize",
     "remainder",
@@ -167,8 +174,10 @@ __all__ = [
     "sqrt",
     "status",
     "subtract",
+    "sum",
     "tf32",
     "to_integer",
     "total_order",
     "total_order_magnitude",
+    "vdot",
 ]

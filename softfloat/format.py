@@ -131,7 +131,7 @@ class Format:
         return half if self.specials in ("fnuz", "p3109_extended", "p3109_finite") else half - 1
 
     def _check_range(self):
-        if self.max == 0:
+        if self._parts(self.max_code)[0] == 0:
             raise ValueError(
                 f"{self!r} has no number but zero; give it more bits or other specials"
             )

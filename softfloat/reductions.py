@@ -31,6 +31,7 @@ from softfloat.functional import (
     _integer,
     _result_dtype,
     add,
+    divide,
     quantize,
 )
 from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values
@@ -179,7 +180,9 @@ def _deliver(wide, shape, how, dtypes, out):
         result = np.empty(shape, dtype)
     with np.errstate(all="ignore"):
         result[...] = wide
-    return result if out is not None or result.ndim else result[()]
+    if out is not None:
+        return out
+    return result if result.ndim else result[()]
 
 
 def _define(a, b, rows, columns, shape, n, starts, kind, finish, how):
@@ -226,8 +229,10 @@ def _reduce(x, fmt, axis, keepdims, kind, finish, accumulator, product, order, m
     n = math.prod(value.shape[i] for i in axes)
     shape = tuple(value.shape[i] for i in kept)
     wide = None
-    if kind == PLAIN and finish == AS_IT_IS and value.dtype == FLOAT32:
+    if kind == PLAIN and value.dtype == FLOAT32:
         wide = _fast_sum(value, axes, kept, n, how)
+        if wide is not None and finish == MEAN:
+            wide = divide(wide, float(n), how.result)
     if wide is None:
         wide = _defined_reduction(value.transpose(kept + axes), len(kept), n, kind, finish, how)
     if keepdims:

@@ -117,6 +117,31 @@ def package_format(fmt):
     )
 
 
+def spread(formats, operations, roundings):
+    """(format, operation, rounding), the default suite kept short: each new combination compiles.
+
+    Formats with rules of their own try every mode on sums and two modes on the other operations;
+    the remaining combinations are left to the exhaustive suite.
+    """
+    return [
+        pytest.param(f, o, r, id=f"{f}-{o}-{r}", marks=() if r in core(f, o) else EXHAUSTIVE)
+        for f in formats
+        for o in operations
+        for r in roundings
+    ]
+
+
+EXHAUSTIVE = pytest.mark.exhaustive
+
+
+def core(fmt, operation):
+    """The modes in which the default suite tries an operation."""
+    plain = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
+    if plain or operation == "add":
+        return {*oracle.ROUNDINGS, "stochastic"}
+    return {"ties_to_even", "toward_negative"}
+
+
 def code_dtype(fmt):
     return np.dtype(next(f"u{n}" for n in (1, 2, 4, 8) if fmt.bits <= 8 * n))
 

@@ -101,7 +101,8 @@ def test_stochastic_outcomes_for_given_words(name, variant):
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
 def test_values_midpoints_and_their_neighbours_round_as_the_oracle_says(fmt, rounding):
     x = some_values(fmt, 400, seed=ROUNDINGS.index(rounding))
-    for saturate in (False, "finite", "propagate"):
+    both_ways = rounding in ("ties_to_even", "toward_negative")
+    for saturate in (False, "finite", "propagate") if both_ways else (False,):
         expected = [oracle.quantize(fmt, v, How(rounding, saturate)) for v in numbers(x)]
         options = {"rounding": rounding, "saturate": saturate}
         got = on_both_paths(lambda v, o=options: sf.quantize(v, package_format(fmt), **o), x)

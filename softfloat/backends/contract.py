@@ -14,6 +14,7 @@ import llvmlite.binding
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 
 from softfloat._jit import jit
@@ -52,7 +53,7 @@ from softfloat.ops.linalg import (
     SMALLEST_NORMAL,
     SPLITTER,
     Vectors,
-    held_sum,
+    watched_sum,
 )
 
 ROWS, VECTORS = 4, 2  # of a tile
@@ -61,7 +62,8 @@ COLUMNS = 512  # of a block of B
 PRODUCTS_PER_UNIT = 16  # multiply-adds that count as one element when work is split over threads
 UNITS_AT_ONCE = 1 << 27  # between two looks at Ctrl-C
 SUM_VECTORS = 4  # accumulators of a sum over rows, enough to hide the latency of the additions
-SUM_DEPTH = 16  # rows added before the next columns are looked at
+SUM_DEPTH = 32  # rows added before the next columns are looked at
+SPARE_DEPTH = 128  # rows copied at a time where columns are too few for a vector
 WORD = ir.IntType(64)
 # What the choice of a form looks at: growth of a sum by the roundings of a block and an absolute slack; the largest sum
 # and the largest factor that the short forms take; the smallest product that the normal form takes.
@@ -69,8 +71,11 @@ GROWTH, SLACK, LARGEST_SUM, LARGEST_FACTOR, LEAST_PRODUCT = range(5)
 
 
 def _processor():
-    """(numbers in a vector, whether there is the AVX-512 range instruction)."""
-    features = llvmlite.binding.get_host_cpu_features()
+    """(numbers in a vector, whether AVX-512 has its range instruction) on the processor that numba compiles for."""
+    if config.CPU_FEATURES is None:
+        features = llvmlite.binding.get_host_cpu_features()
+    else:
+        features = {text[1:]: text[0] == "+" for text in config.CPU_FEATURES.split(",") if text}
     wide = bool(features.get("avx512f"))
     return 16 if wide else 8, wide and bool(features.get("avx512dq"))
 
@@ -474,84 +479,134 @@ def contract(fast, A, B, C):
 
 
 @intrinsic
-def _sum_tile(context, x, stride, n, sums, constants):
+def _sum_tile(context, x, stride, n, sums, seen, constants):
     """sums += n rows of SUM_PANEL numbers at x, `stride` numbers apart, every sum rounded.
 
-    All but stride and n are addresses. Returns 0 if all are values of the format.
+    All but stride and n are addresses. seen : three vectors of integers, as watched_sum keeps them.
     """
 
     def generate(context, builder, signature, arguments):
         v = Vectors(builder, WIDTH, RANGE_INSTRUCTION)
-        flags = ir.VectorType(ir.IntType(1), WIDTH)
-        x, stride, n, sums, constants = arguments
+        x, stride, n, sums, seen, constants = arguments
         numbers = FLOAT.as_pointer()
-        x, sums, constants = (builder.inttoptr(a, numbers) for a in (x, sums, constants))
+        x, sums, seen, constants = (
+            builder.inttoptr(a, numbers) for a in (x, sums, seen, constants)
+        )
         loaded = [
             v.splat(builder.load(builder.gep(constants, [_constant(j)]))) for j in range(CONSTANTS)
         ]
         places = [[_constant(j * WIDTH)] for j in range(SUM_VECTORS)]
         targets = [builder.gep(sums, place) for place in places]
-        begin = [_load(builder, t, v.floats, 4) for t in targets]
-        none = ir.Constant(flags, [0] * WIDTH)
+        targets += [builder.gep(seen, place) for place in places[:3]]
+        kinds = [v.floats] * SUM_VECTORS + [v.integers] * 3
+        begin = [_load(builder, t, kind, 4) for t, kind in zip(targets, kinds, strict=True)]
         before = builder.block
         loop, after = builder.append_basic_block(), builder.append_basic_block()
         builder.branch(loop)
         builder.position_at_end(loop)
         k = builder.phi(WORD)
         k.add_incoming(_constant(0), before)
-        running = [builder.phi(v.floats) for _ in begin]
-        stray = builder.phi(flags)
-        stray.add_incoming(none, before)
-        row = builder.gep(x, [builder.mul(k, stride)])
-        found, done = stray, []
-        for phi, initial, place in zip(running, begin, places, strict=True):
+        running = [builder.phi(kind) for kind in kinds]
+        for phi, initial in zip(running, begin, strict=True):
             phi.add_incoming(initial, before)
+        row = builder.gep(x, [builder.mul(k, stride)])
+        done, marks = [], running[SUM_VECTORS:]
+        for acc, place in zip(running[:SUM_VECTORS], places, strict=True):
             number = _load(builder, builder.gep(row, place), v.floats, 4)
-            total, strange = held_sum(v, phi, number, loaded)
-            found = builder.or_(found, strange)
+            total, marks = watched_sum(v, acc, number, marks, loaded)
             done.append(total)
+        done += marks
         following = builder.add(k, _constant(1))
         k.add_incoming(following, loop)
-        stray.add_incoming(found, loop)
         for phi, value in zip(running, done, strict=True):
             phi.add_incoming(value, loop)
         builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
         builder.position_at_end(after)
         for target, value in zip(targets, done, strict=True):
             _store(builder, value, target, 4)
-        whole = builder.bitcast(found, ir.IntType(WIDTH))
-        return builder.zext(whole, WORD)
+        return context.get_dummy_value()
 
-    return types.intp(*[types.intp] * 5), generate
+    return types.void(*[types.intp] * 6), generate
+
+
+@jit
+def _hold(X, first, stop, columns, constants):
+    """Whether all numbers of a block lie on the grid of the format and within its range."""
+    words = constants.view(np.uint32)
+    largest, smallest, grid = words[LARGEST], words[SMALLEST_NORMAL], constants[GRID]
+    infinity = np.uint32(0x7F800000)
+    stray = np.uint32(0)
+    for k in range(first, stop):
+        row = X[k, :columns]
+        for j in range(row.size):
+            x = row[j]
+            m = magnitude(to_bits(x))
+            stray = or_(stray, m if (m > largest) & (m < infinity) else np.uint32(0))
+            off = ((x + grid) - grid) != x
+            stray = or_(stray, m if (m < smallest) & off else np.uint32(0))
+    return stray == 0
+
+
+@jit
+def _all_values(X, first, stop, columns, seen, constants):
+    """Whether a block of which this was seen holds values of the format only; `seen` begins anew."""
+    words = constants.view(np.uint32)
+    digits = np.uint32(0)
+    high = np.uint32(0)
+    low = np.uint32(0xFFFFFFFF)
+    for j in range(WIDTH):
+        digits = or_(digits, seen[j])
+        high = umax(high, seen[WIDTH + j])
+        low = umin(low, seen[2 * WIDTH + j])
+    seen[: 2 * WIDTH] = np.uint32(0)
+    seen[2 * WIDTH :] = np.uint32(0xFFFFFFFF)
+    if digits != 0:
+        return False
+    ordinary = high <= words[LARGEST] and low + np.uint32(1) >= words[SMALLEST_NORMAL]
+    return ordinary or _hold(X, first, stop, columns, constants)
+
+
+@jit
+def _add_whole_panels(X, n, S, seen, constants):
+    """`add_rows` for n rows and as many columns as S has, a multiple of SUM_PANEL."""
+    stride = X.strides[0] // 4
+    for k in range(0, n, SUM_DEPTH):
+        stop = min(n, k + SUM_DEPTH)
+        for j in range(0, S.size, SUM_PANEL):
+            _sum_tile(
+                X.ctypes.data + 4 * (k * stride + j), stride, stop - k, S.ctypes.data + 4 * j,
+                seen.ctypes.data, constants.ctypes.data,
+            )  # fmt: skip
+        if not _all_values(X, k, stop, S.size, seen, constants):
+            return False
+    return True
 
 
 @jit
 def add_rows(X, S, constants):
-    """S = S + X[k] for k = 0, 1, ..., every sum rounded; False, S void, if X holds what is no value of the format."""
+    """S = S + X[k] for k = 0, 1, ..., every sum rounded; False, S void, if X holds what is no value of the format.
+
+    X : float32, the numbers of a row side by side.
+    """
     former = enter_standard_arithmetic()
     if former == UNKNOWN:
         return False
     n, columns = X.shape
     whole = columns - columns % SUM_PANEL
-    x_at, s_at, constants_at = X.ctypes.data, S.ctypes.data, constants.ctypes.data
-    stride = X.strides[0] // 4
-    spare = np.zeros((SUM_DEPTH, SUM_PANEL), np.float32)
-    last = np.zeros(SUM_PANEL, np.float32)
-    last[: columns - whole] = S[whole:]
-    stray = 0
-    for k in range(0, n, SUM_DEPTH):
-        depth = min(SUM_DEPTH, n - k)
-        for j in range(0, whole, SUM_PANEL):
-            at = x_at + 4 * (k * stride + j)
-            stray |= _sum_tile(at, stride, depth, s_at + 4 * j, constants_at)
-        if whole < columns:
+    seen = np.zeros(3 * WIDTH, np.uint32)
+    seen[2 * WIDTH :] = np.uint32(0xFFFFFFFF)
+    good = whole == 0 or _add_whole_panels(X, n, S[:whole], seen, constants)
+    rest = columns - whole
+    if rest > 0:
+        spare = np.zeros((SPARE_DEPTH, SUM_PANEL), np.float32)
+        last = np.zeros(SUM_PANEL, np.float32)
+        last[:rest] = S[whole:]
+        for k in range(0, n, SPARE_DEPTH):
+            depth = min(SPARE_DEPTH, n - k)
             for i in range(depth):
-                for j in range(columns - whole):
+                for j in range(rest):
                     spare[i, j] = X[k + i, whole + j]
-            at = spare.ctypes.data
-            stray |= _sum_tile(at, SUM_PANEL, depth, last.ctypes.data, constants_at)
-        if stray != 0:
-            break
-    S[whole:] = last[: columns - whole]
+            good = good and _add_whole_panels(spare, depth, last, seen, constants)
+        S[whole:] = last[:rest]
     leave_standard_arithmetic(former)
-    return stray == 0
+    return good

@@ -157,21 +157,22 @@ def full(v, acc, a, panels, constants):
     return _overflowed(v, _to_nearest(v, s, constants), s, constants)
 
 
-def held_sum(v, acc, x, constants):
-    """(acc + x, rounded; the lanes where x is no value of the format): the full form for a sum alone."""
+def watched_sum(v, acc, x, seen, constants):
+    """(acc + x, rounded, and what was seen of x): the full form for a sum alone.
+
+    seen : bits below the kept ones; the largest magnitude; the smallest non-zero one, less one; all as integers.
+    """
     b = v.builder
     s = b.fadd(acc, x)
     total = _overflowed(v, _to_nearest(v, s, constants), s, constants)
-    h = v.number(v.magnitude(x))
-    infinity = v.number(v.integer(INFINITY))
-    cut = b.and_(v.bits(x), v.bits(constants[BITS_KEEP]))
-    digits = b.and_(b.icmp_unsigned("!=", cut, v.bits(x)), b.fcmp_ordered("ord", x, x))
-    beyond = b.and_(b.fcmp_ordered(">", h, constants[LARGEST]), b.fcmp_ordered("<", h, infinity))
-    fixed = b.fsub(b.fadd(x, constants[GRID]), constants[GRID])
-    off_grid = b.and_(
-        b.fcmp_ordered("!=", fixed, x), b.fcmp_ordered("<", h, constants[SMALLEST_NORMAL])
-    )
-    return total, b.or_(digits, b.or_(beyond, off_grid))
+    digits, high, low = seen
+    dropped = b.xor(v.bits(constants[BITS_KEEP]), v.integer(0xFFFFFFFF))
+    m = v.magnitude(x)
+    less = b.sub(m, v.integer(1))
+    digits = b.or_(digits, b.and_(v.bits(x), dropped))
+    high = b.select(b.icmp_unsigned(">", m, high), m, high)
+    low = b.select(b.icmp_unsigned("<", less, low), less, low)
+    return total, (digits, high, low)
 
 
 FORMS = {NORMAL: normal, GRADUAL: gradual, FULL: full}

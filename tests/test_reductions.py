@@ -1,0 +1,438 @@
+"""Sums and their kin equal plain loops over the scalar operations, bit for bit, and the published values."""
+
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from helpers import assert_same_bits
+
+import softfloat as sf
+from softfloat import reductions
+
+MASK = 2**64 - 1
+SEED, STREAM = 11, 3
+FORMATS = [
+    sf.bfloat16,
+    sf.binary16,
+    sf.float8_e4m3fn,
+    sf.float8_e5m2fnuz,
+    sf.binary32,
+    sf.binary64,
+    sf.Format(6, 9, subnormals="ftz"),
+    sf.dlfloat16,
+    sf.p3109(8, 4),
+    sf.FixedPoint(6, 5),
+]
+ORDERS = ("sequential", "pairwise", "lanes", "blocked", "kahan", "neumaier")
+BLOCK = 5
+
+
+# --- random words, told a second time
+def mix(z):
+    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
+    return z ^ (z >> 31)
+
+
+def key_word(key, j):
+    return mix((key + (j + 1) * 0x9E3779B97F4A7C15) & MASK)
+
+
+def element_key(index):
+    first = mix((SEED + 0x9E3779B97F4A7C15) & MASK)
+    return key_word(mix((first + STREAM * 0x94D049BB133111EB) & MASK), index)
+
+
+def word(key, step, bits=24):
+    both = key_word(key, step >> 1)
+    return ((both >> 32) if step & 1 else both & 0xFFFFFFFF) >> (32 - bits)
+
+
+# --- the definitions, told a second time
+class Naive:
+    """One output element by scalar operations; `rounding` holds for all of them."""
+
+    def __init__(self, fmt, rounding, accumulator=None, product=None, outer=None, index=0):
+        self.fmt, self.rounding = fmt, rounding
+        self.accumulator = accumulator or fmt
+        self.product = product
+        self.outer = outer or self.accumulator
+        self.key = element_key(index)
+
+    def options(self, step):
+        if "stochastic" not in self.rounding:
+            return {"rounding": self.rounding}
+        return {"rounding": self.rounding, "random": np.array(word(self.key, step))}
+
+    def call(self, name, *operands, fmt, step):
+        return getattr(sf, name)(*map(np.float64, operands), fmt, **self.options(step))
+
+    def add(self, x, y, step, fmt=None):
+        return self.call("add", x, y, fmt=fmt or self.accumulator, step=step)
+
+    def plus(self, s, t, step):
+        """s + t, where a pair t stands for an exact product."""
+        if isinstance(t, tuple):
+            return self.call("fma", *t, s, fmt=self.accumulator, step=step)
+        return self.add(s, t, step)
+
+    def terms(self, a, b):
+        if self.product is None:
+            return list(zip(a, b, strict=True))
+        pairs = enumerate(zip(a, b, strict=True))
+        return [self.call("multiply", x, y, fmt=self.product, step=8 * k) for k, (x, y) in pairs]
+
+    def straight(self, numbered, s=0.0):
+        for k, t in numbered:
+            s = self.plus(s, t, 8 * k + 1)
+        return s
+
+    def split(self, sums, first=0):
+        """The tree over partial sums; `first` is the number of the leftmost."""
+        n = len(sums)
+        if n == 1:
+            return sums[0]
+        half = 1
+        while 2 * half < n:
+            half *= 2
+        left, right = self.split(sums[:half], first), self.split(sums[half:], first + half)
+        return self.add(left, right, 8 * (first + half) + 2)
+
+    def total(self, t, order, start=None):
+        numbered = list(enumerate(t))
+        s = 0.0 if start is None else start
+        match order:
+            case "sequential":
+                return self.straight(numbered, s)
+            case "blocked":
+                for first in range(0, len(t), BLOCK):
+                    part = self.straight(numbered[first : first + BLOCK])
+                    s = self.add(s, part, 8 * first + 5, self.outer)
+                return s
+            case "kahan":
+                return self.kahan(t, s)
+            case "neumaier":
+                return self.neumaier(t, s)
+            case "pairwise":
+                parts = [self.straight([one]) for one in numbered]
+            case "lanes":
+                parts = [self.straight(numbered[lane::64]) for lane in range(min(64, len(t)))]
+        tree = self.split(parts) if parts else 0.0
+        return tree if start is None else self.add(start, tree, 6)
+
+    def kahan(self, t, s):
+        e = 0.0
+        for k, x in enumerate(t):
+            y = self.plus(e, x, 8 * k + 1)
+            z = self.add(s, y, 8 * k + 2)
+            e = self.add(self.add(s, -z, 8 * k + 3), y, 8 * k + 4)
+            s = z
+        return s
+
+    def neumaier(self, t, s):
+        e = 0.0
+        for k, x in enumerate(t):
+            z = self.plus(s, x, 8 * k + 1)
+            size = abs(x[0] * x[1]) if isinstance(x, tuple) else abs(x)
+            if not abs(s) < size:
+                rest = self.plus(self.add(s, -z, 8 * k + 2), x, 8 * k + 3)
+            else:
+                rest = self.add(self.plus(-z, x, 8 * k + 2), s, 8 * k + 3)
+            e = self.add(e, rest, 8 * k + 4)
+            s = z
+        return self.add(s, e, 6)
+
+    def result(self, s):
+        return sf.quantize(np.float64(s), self.fmt, **self.options(7))
+
+
+def data(fmt, n, seed=0, special=False):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(n) * 2.0 ** rng.integers(-8, 3, n)
+    x[rng.random(n) < 0.1] = -0.0
+    if special and n > 3:
+        x[n // 2] = rng.choice([np.inf, -np.inf, np.nan, 3e38])
+    x = np.asarray(sf.quantize(x, fmt), np.float64)
+    return np.where(np.isnan(x) & ~np.bool_(special), 0.0, x)
+
+
+def seeds(rounding):
+    return {"seed": SEED, "stream": STREAM} if "stochastic" in rounding else {}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("rounding", map(str, sf.Rounding))
+def test_sum_is_the_naive_loop(rounding, order):
+    block = {"block": BLOCK} if order == "blocked" else {}
+    for j, fmt in enumerate(FORMATS):
+        for n in (0, 1, 7, 70) if j == 0 else (3, 14 + j):
+            x = data(fmt, n, seed=n + j, special=n == 9 + j and j % 3 == 0)
+            naive = Naive(fmt, rounding)
+            expected = naive.result(naive.total(list(x), order))
+            got = reductions.sum(x, fmt, rounding=rounding, order=order, **block, **seeds(rounding))
+            assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("product", [None, "binary16", "float8_e5m2", "binary32"])
+@pytest.mark.parametrize("rounding", ["ties_to_even", "toward_negative", "stochastic"])
+def test_matmul_is_the_naive_loop(rounding, product, order):
+    fmt, accumulator, outer = sf.bfloat16, sf.Format(6, 5), sf.Format(8, 12)
+    block = {"block": BLOCK, "outer": outer} if order == "blocked" else {"outer": None}
+    for n, given in itertools.product((0, 1, 13), (False, True)):
+        a, b = data(fmt, 2 * n, 1).reshape(2, n), data(fmt, 3 * n, 2, special=given).reshape(n, 3)
+        c = data(accumulator, 6, 4).reshape(2, 3) if given else None
+        got = reductions.matmul(
+            a, b, fmt, product=product, accumulator=accumulator, order=order, c=c,
+            rounding=rounding, **block, **seeds(rounding),
+        )  # fmt: skip
+        expected = np.empty((2, 3))
+        for index, (i, j) in enumerate(itertools.product(range(2), range(3))):
+            naive = Naive(fmt, rounding, accumulator, product, block["outer"], index)
+            terms = naive.terms(a[i], b[:, j])
+            start = c[i, j] if given else None
+            expected[i, j] = naive.result(naive.total(terms, order, start))
+        assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize("rounding", map(str, sf.Rounding))
+def test_mean_norm_prod_and_cumsum_are_naive_loops(rounding):
+    for fmt in FORMATS[:5]:
+        x = np.abs(data(fmt, 9, 5)) + float(sf.quantize(0.25, fmt))
+        options = {"rounding": rounding, **seeds(rounding)}
+        naive = Naive(fmt, rounding, accumulator=sf.binary32, product=sf.binary32)
+        wide = {"accumulator": sf.binary32, **options}
+        total = naive.total(list(x), "sequential")
+        expected = naive.call("divide", total, 9.0, fmt=fmt, step=7)
+        assert_same_bits(reductions.mean(x, fmt, **wide), expected)
+        total = naive.total(naive.terms(x, x), "sequential")
+        assert_same_bits(
+            reductions.norm(x, fmt, **wide), naive.call("sqrt", total, fmt=fmt, step=7)
+        )
+        s, running, factor = 0.0, [], 1.0
+        for k, t in enumerate(x):
+            s = naive.add(s, t, 8 * k + 1)
+            running.append(sf.quantize(s, fmt, **naive.options(8 * k + 7)))
+            factor = naive.call("multiply", factor, t, fmt=sf.binary32, step=8 * k + 1)
+        assert_same_bits(reductions.cumsum(x, fmt, **wide), np.array(running))
+        assert_same_bits(reductions.prod(x, fmt, **wide), naive.result(factor))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "binary16", "e6m9", "e4m3", "e8m10"])
+@pytest.mark.parametrize("scale", ["ordinary", "small", "large", "specials", "stray"])
+def test_vector_sums_are_the_definition(name, scale):
+    """float32 input takes the vector kernel where it may, float64 input the definition."""
+    fmt = sf.as_format(name)
+    rng = np.random.default_rng(3)
+    x = rng.standard_normal((3, 41, 134))
+    x *= {"small": 8 * fmt.smallest_normal, "large": fmt.max / 8}.get(scale, 1.0)
+    x = np.asarray(sf.quantize(x, fmt), np.float32)
+    x[:, :, 5] = -0.0
+    if scale == "specials":
+        x[0, 3, 7], x[1, 4, 9], x[1, 5, 9], x[2, 0, 0] = np.inf, np.inf, -np.inf, np.nan
+    if scale == "stray":
+        x[2, 40, 133] += x[2, 40, 133] * np.float32(2.0**-14)
+    for axis in (0, 1, 2, (0, 2), (1, 2)):
+        assert_same_bits(
+            reductions.sum(x, fmt, axis), reductions.sum(x.astype(np.float64), fmt, axis)
+        )
+        assert_same_bits(
+            reductions.mean(x, fmt, axis), reductions.mean(x.astype(np.float64), fmt, axis)
+        )
+    for view in (x[:, ::2, ::-3], x.transpose(2, 0, 1), x[:0], x[:, :, :0]):
+        got = reductions.sum(view, fmt, 1)
+        assert_same_bits(got, reductions.sum(view.astype(np.float64), fmt, 1))
+    for n in (0, 1, 63, 64, 200, 5000):
+        flat = x.reshape(-1)[:n]
+        for order in ("sequential", "lanes"):
+            got = reductions.sum(flat, fmt, order=order)
+            assert_same_bits(got, reductions.sum(flat.astype(np.float64), fmt, order=order))
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "binary16", "e6m9", "e4m3", "e8m10"])
+def test_vector_sums_see_numbers_outside_the_format(name):
+    """Just above a tie, which float32 cannot tell from the tie; and between two numbers of the grid."""
+    fmt = sf.as_format(name)
+    above = np.float32(fmt.unit_roundoff * (1 + 2.0**-22))
+    x = np.ones((2, 70), np.float32)
+    x[1] = above
+    assert_same_bits(reductions.sum(x, fmt, 0), np.full(70, 1 + fmt.epsilon))
+    assert_same_bits(reductions.sum(x[:, :3], fmt, 0), np.full(3, 1 + fmt.epsilon))
+    x[:] = 0
+    x[0] = np.float32(1.5 * fmt.smallest_subnormal)
+    assert_same_bits(reductions.sum(x, fmt, 0), np.full(70, 2 * fmt.smallest_subnormal))
+
+
+def test_axes_and_layouts_do_not_matter():
+    x = data(sf.bfloat16, 4 * 5 * 6).reshape(4, 5, 6)
+    options = {"rounding": "stochastic", "seed": 5}
+    for axis in (None, 0, 1, -1, (0, 2), (2, 0), (0, 1, 2), ()):
+        got = reductions.sum(x, "bfloat16", axis, **options)
+        assert np.shape(got) == np.sum(x, axis=axis).shape
+        kept = reductions.sum(x, "bfloat16", axis, True, **options)
+        assert kept.shape == np.sum(x, axis=axis, keepdims=True).shape
+        assert_same_bits(kept.reshape(np.shape(got)), got)
+        for other in (np.asfortranarray(x), x.astype(np.float32), x.astype(">f8"), x[::-1][::-1]):
+            assert_same_bits(reductions.sum(other, "bfloat16", axis, **options), got)
+    running = reductions.cumsum(x, "bfloat16", 1)
+    for i, k in itertools.product(range(4), range(6)):
+        assert_same_bits(running[i, :, k], reductions.cumsum(x[i, :, k], "bfloat16"))
+    assert reductions.sum(x, "bfloat16", 1).dtype == np.float64
+    assert reductions.sum(x.astype(np.float32), "bfloat16", 1).dtype == np.float32
+
+
+def test_offset_continues_the_numbering_of_elements():
+    x = data(sf.bfloat16, 60).reshape(6, 10)
+    options = {"rounding": "stochastic", "seed": 5}
+    whole = reductions.sum(x, "bfloat16", 1, **options)
+    assert_same_bits(reductions.sum(x[2:], "bfloat16", 1, offset=2, **options), whole[2:])
+
+
+def test_rounding_of_a_stage_can_be_its_own():
+    x = np.array([1.0, 2.0**-9])
+    up = {"accumulator": "binary32", "result_rounding": "toward_positive"}
+    assert reductions.sum(x, "bfloat16", **up) == 1.0078125
+    assert reductions.sum(x, "bfloat16", accumulator="binary32") == 1.0
+    a = np.array([1 + 2.0**-7])
+    low = reductions.matmul(a, a, "bfloat16", product_rounding="toward_negative")
+    high = reductions.matmul(a, a, "bfloat16", product_rounding="toward_positive")
+    assert (low, high) == (1 + 2.0**-6, 1 + 2.0**-6 + 2.0**-7)
+
+
+def test_thread_count_does_not_matter():
+    x = data(sf.bfloat16, 3 * 200_000).reshape(200_000, 3)
+    threads = sf.get_num_threads()
+    results = []
+    try:
+        for n in (1, 3):
+            sf.set_num_threads(n)
+            results.append(reductions.sum(x, "bfloat16", 1, rounding="stochastic", seed=1))
+    finally:
+        sf.set_num_threads(threads)
+    assert_same_bits(*results)
+
+
+def test_out_is_written_and_returned():
+    x = data(sf.bfloat16, 12).reshape(3, 4)
+    for out in (np.empty(3, np.float32), np.empty(6)[::2]):
+        assert reductions.sum(x, "bfloat16", 1, out=out) is out
+        assert_same_bits(out, reductions.sum(x, "bfloat16", 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: reductions.sum([1.0], "bfloat16", order="random"), "order must be one of"),
+        (lambda: reductions.sum([1.0], "bfloat16", order="blocked"), "needs block="),
+        (lambda: reductions.sum([1.0], "bfloat16", block=3), 'goes with order="blocked"'),
+        (lambda: reductions.sum([1.0], "bfloat16", outer="binary32"), 'goes with order="blocked"'),
+        (lambda: reductions.sum([1.0], "bfloat16", 1), "axis must be in"),
+        (lambda: reductions.sum([[1.0]], "bfloat16", (0, 0)), "names an axis twice"),
+        (lambda: reductions.sum([1.0], "bfloat16", rounding="stochastic"), "needs seed="),
+        (lambda: reductions.prod([1.0], "bfloat16", order="kahan"), "compensates sums"),
+        (lambda: reductions.matmul(np.ones((2, 3)), np.ones((2, 3)), "bfloat16"), "inner sizes"),
+        (lambda: reductions.matmul(1.0, [1.0], "bfloat16"), "one or more dimensions"),
+        (
+            lambda: reductions.matmul([1.0], [1.0], "bfloat16", fma=True, product="binary32"),
+            "leave product= out",
+        ),
+    ],
+)
+def test_errors_say_what_to_do(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_negative_sum_needs_a_sign():
+    unsigned = sf.Format(4, 3, specials="finite", signed=False)
+    with pytest.raises(ValueError, match="no value in"):
+        reductions.sum([1.0, -2.0], unsigned)
+    assert reductions.sum([2.0, -1.0], unsigned, accumulator="binary32") == 1.0
+
+
+# --- published values: experiments.md
+def last_change(fmt, terms):
+    """(number of the last term that changes the running sum, the sum there)."""
+    running = np.concatenate(([0.0], reductions.cumsum(terms, fmt)))
+    n = int(np.flatnonzero(np.diff(running))[-1]) + 1
+    return n, float(running[n])
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "value"),
+    [
+        ("bfloat16", 64, 5.0625),
+        ("binary16", 512, 7.0859375),
+        ("float8_e5m2", 4, 2.0),
+        ("float8_e4m3fn", 8, 3.0),
+    ],
+)
+def test_the_harmonic_sum_ends(name, n, value):
+    terms = sf.divide(1.0, np.arange(1.0, 5000.0), name)
+    assert last_change(name, terms) == (n, value)
+
+
+def test_the_harmonic_sum_of_binary32_ends():
+    """Malone (2013)."""
+    terms = np.float32(1) / np.arange(1, 2_100_000, dtype=np.float32)
+    n, value = last_change("binary32", terms)
+    assert n == 2_097_151
+    assert f"{value:.6f}" == "15.403683"
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("bfloat16", 256), ("binary16", 2048), ("float8_e5m2", 8), ("float8_e4m3fn", 16)],
+)
+def test_counting_by_one_stops(name, end):
+    assert reductions.sum(np.ones(3000), name) == end
+
+
+def test_adding_a_tenth_stops():
+    tenths = lambda fmt: np.full(5000, sf.quantize(0.1, fmt))  # noqa: E731
+    assert last_change("bfloat16", tenths("bfloat16")) == (276, 32.0)
+    assert last_change("binary16", tenths("binary16")) == (2207, 256.0)
+    assert reductions.sum(tenths("binary16"), "binary16") == 256.0
+
+
+def test_chunked_accumulation_keeps_counting():
+    """Wang et al. (2018)."""
+    ones, chunks = np.ones(65536), {"order": "blocked", "block": 64}
+    assert reductions.sum(ones, "e6m9") == 1024
+    assert reductions.sum(ones, "e6m9", **chunks) == 65536
+    assert reductions.sum(ones[:4096], "bfloat16") == 256
+    assert reductions.sum(ones[:4096], "bfloat16", **chunks) == 4096
+
+
+@pytest.mark.parametrize(("name", "down"), [("bfloat16", 1.0), ("binary16", 0.022186279296875)])
+def test_small_updates_are_lost(name, down):
+    """Micikevicius et al. (2018)."""
+    one = np.ones(1)
+    up = sf.quantize(np.full(10000, 1e-4), name)
+    assert reductions.sum(np.concatenate((one, up)), name) == 1.0
+    steps = sf.quantize(np.full(1000, -1e-3), name)
+    assert reductions.sum(np.concatenate((one, steps)), name) == down
+
+
+def test_blocked_sums_lose_less():
+    """Blanchard, Higham, Mary (2020); a band over draws of the terms."""
+    rng = np.random.default_rng(6)
+    x = sf.quantize(rng.random(65536), "bfloat16")
+    exact = float(np.sum(x))
+    error = lambda **how: abs(float(reductions.sum(x, "bfloat16", **how)) - exact) / exact  # noqa: E731
+    blocks = functools.partial(error, order="blocked", block=64)
+    assert 0.98 < error() < 0.999
+    assert 0.45 < blocks() < 0.55
+    assert blocks(outer="binary32") < 4e-3
+
+
+def test_updates_of_a_weight():
+    """Zamirai et al. (2020): nearest loses them all, Kahan and stochastic rounding keep them."""
+    steps = np.concatenate(([1.0], sf.quantize(np.full(1000, 1e-3), "bfloat16")))
+    assert reductions.sum(steps, "bfloat16") == 1.0
+    assert reductions.sum(steps, "bfloat16", order="kahan") == 2.0
+    rows = np.broadcast_to(steps, (200, 1001))
+    ends = reductions.sum(rows, "bfloat16", 1, rounding="stochastic", seed=1)
+    assert 1.96 < ends.mean() < 2.04
+    assert 0.05 < ends.std() < 0.12
