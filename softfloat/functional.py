@@ -6,6 +6,7 @@ Every function is a pure function of its inputs, the format, the rounding and th
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
+from numpy import empty, ndarray  # by their own names where a microsecond counts
 
 from softfloat.backends.cpu import (
     FAST_OPERATIONS,
@@ -617,18 +618,18 @@ def _quick(x, fmt, rounding, saturate, rest, out):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    if (
-        type(x) is not np.ndarray
-        or x.size > SHORT
-        or not x.flags.c_contiguous
-        or x.ndim == 0
-        or active_status()
-    ):
+    if type(x) is not ndarray or x.size > SHORT or not x.flags.c_contiguous or active_status():
         return None
-    flat = x if x.ndim == 1 else x.reshape(-1)
+    ndim = x.ndim
+    if out is None and ndim == 1:
+        result = empty(x.size, x.dtype)
+        return result if plan.run(x, result, plan.constants) else None
+    if ndim == 0:
+        return None
+    flat = x if ndim == 1 else x.reshape(-1)
     if out is None:
-        result = np.empty(x.shape, x.dtype)
-    elif type(out) is not np.ndarray or out.dtype != x.dtype or out.shape != x.shape:
+        result = empty(x.shape, x.dtype)
+    elif type(out) is not ndarray or out.dtype != x.dtype or out.shape != x.shape:
         return None
     elif not (out.flags.c_contiguous and out.flags.writeable):
         return None

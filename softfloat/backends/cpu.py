@@ -55,7 +55,7 @@ from softfloat.random import FIRST, GOLDEN, SECOND
 from softfloat.rounding import NEGATIVE
 
 ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kind
-BLOCK = 4096  # elements between two looks at whether infinities or NaNs were among them
+BLOCK = 32768  # elements between two looks at whether infinities or NaNs were among them
 WORD_BLOCK = 256  # 64-bit random words made at a time, well inside the first-level cache
 
 
