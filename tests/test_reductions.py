@@ -162,7 +162,7 @@ def seeds(rounding):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("rounding", map(str, sf.Rounding))
+@pytest.mark.parametrize("rounding", [str(mode) for mode in sf.Rounding])
 def test_sum_is_the_naive_loop(rounding, order):
     block = {"block": BLOCK} if order == "blocked" else {}
     for j, fmt in enumerate(FORMATS):
@@ -196,7 +196,7 @@ def test_matmul_is_the_naive_loop(rounding, product, order):
         assert_same_bits(got, expected)
 
 
-@pytest.mark.parametrize("rounding", map(str, sf.Rounding))
+@pytest.mark.parametrize("rounding", [str(mode) for mode in sf.Rounding])
 def test_mean_norm_prod_and_cumsum_are_naive_loops(rounding):
     for fmt in FORMATS[:5]:
         x = np.abs(data(fmt, 9, 5)) + float(sf.quantize(0.25, fmt))
