@@ -284,7 +284,9 @@ def _no_result(fmt, index, shape):
     if isinstance(fmt, FixedPoint):
         raise ValueError(fmt.no_result(place))
     if not fmt.signed:
-        raise ValueError(f"{place} is negative or NaN, and {fmt.label} has neither a sign nor a NaN")
+        raise ValueError(
+            f"{place} is negative or NaN, and {fmt.label} has neither a sign nor a NaN"
+        )
     raise ValueError(f"{place} is NaN, and {fmt.label} has no code for NaN")
 
 
