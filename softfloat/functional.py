@@ -46,7 +46,7 @@ _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
 _UNUSED = (0, 0, 24, "A")  # stream, offset, random_bits and variant, where nothing is random
 SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
-ARITHMETIC_GRAIN = 1 << 21  # the same, where two operands are read
+ARITHMETIC_GRAIN = 1 << 22  # the same, where two operands are read
 FAST_GRAIN = 1 << 22  # elements between two looks at Ctrl-C in the fast loops
 FEW = 1 << 11  # elements below which a copy is cheaper than setting up an iteration over blocks
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
@@ -377,6 +377,8 @@ def _arithmetic_plans(operation, fmt, choice):
 
 def _runs(flags, head=REDO_BLOCK):
     """Slices that cover the blocks whose flag is set, neighbours together. Block 0 has `head` elements."""
+    if b"\x01" not in flags.tobytes():  # nearly always
+        return []
     edges = np.flatnonzero(np.diff(np.concatenate(([0], flags != 0, [0])))).reshape(-1, 2)
     place = lambda j: head + (int(j) - 1) * REDO_BLOCK if j else 0  # noqa: E731
     return [slice(place(first), place(last)) for first, last in edges]
