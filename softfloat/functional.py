@@ -29,7 +29,7 @@ from softfloat.backends.exact import (
     exact_loop,
     parts_loop,
 )
-from softfloat.backends.threads import SERIAL_BELOW, run_chunks
+from softfloat.backends.threads import SERIAL_BELOW, get_num_threads, run_chunks
 from softfloat.fast import fast_constants, fast_form
 from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
 from softfloat.format import FLAGS, NAN_QUOTIENTS
@@ -46,8 +46,8 @@ _NO_WORDS = np.zeros(0, np.int64)
 _NOTHING = np.zeros(0, np.int64)
 _UNUSED = (0, 0, 24, "A")  # stream, offset, random_bits and variant, where nothing is random
 SHORT = SERIAL_BELOW  # elements up to which one thread works without looking at Ctrl-C
-ARITHMETIC_GRAIN = 1 << 22  # the same, where two operands are read
-FAST_GRAIN = 1 << 22  # elements between two looks at Ctrl-C in the fast loops
+ARITHMETIC_GRAIN = 1 << 24  # the same, where two operands are read
+FAST_GRAIN = 1 << 24  # elements between two looks at Ctrl-C in the fast loops
 FEW = 1 << 11  # elements below which a copy is cheaper than setting up an iteration over blocks
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
@@ -439,6 +439,11 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
         _each_block(wide, values, result, BLOCK)
 
 
+def _one_piece(size):
+    """Whether one thread does a fast loop over so many elements in one go."""
+    return size <= FAST_GRAIN and get_num_threads() == 1
+
+
 def _quick_arithmetic(operation, operands, fmt, out, options):
     """The result on short contiguous float32 arrays of one shape where an earlier call has left its loop, else None."""
     if options and (len(options) > 1 or "rounding" not in options):
@@ -454,8 +459,8 @@ def _quick_arithmetic(operation, operands, fmt, out, options):
         or a.dtype is not FLOAT32
         or b.dtype is not FLOAT32
         or a.shape != b.shape
-        or not 0 < a.size <= SHORT
         or a.ndim == 0
+        or (a.size > SHORT and not _one_piece(a.size))
         or not (a.flags.c_contiguous and b.flags.c_contiguous)
         or active_status()
     ):
@@ -622,7 +627,9 @@ def _quick(x, fmt, rounding, saturate, rest, out):
             return None
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    if type(x) is not ndarray or x.size > SHORT or not x.flags.c_contiguous or active_status():
+    if type(x) is not ndarray or not x.flags.c_contiguous or active_status():
+        return None
+    if x.size > SHORT and not _one_piece(x.size):
         return None
     ndim = x.ndim
     if out is None and ndim == 1:

@@ -90,7 +90,7 @@ def run_chunks(task, size, grain):
         for start in range(0, size, grain):
             task(start, min(size, start + grain))
         return
-    share = -(-size // threads)
+    share = -(-size // (4 * threads))  # several chunks a thread: one may be slower than another
     grain = max(ALIGN, min(grain, -(-share // ALIGN) * ALIGN))
     starts = iter(range(0, size, grain))
     take = threading.Lock()
