@@ -175,6 +175,50 @@ def test_edge_and_random_codes_against_the_oracle(fmt, operation, rounding):
         assert_matches_oracle(got[~skip], fmt, kept, *(v[~skip] for v in operands))
 
 
+def extreme_operands(operation, n, seed):
+    """float64 operands at both ends of the range whose result often lies well inside it."""
+    rng = np.random.default_rng(seed)
+    ends = [-1074, -1022, -1000, -969, -960, -900, -540, -450, 0, 450, 540, 960, 1000, 1019, 1023]
+
+    def scaled(exponent):
+        significand = rng.uniform(1, 2, n)
+        short = rng.random(n) < 0.3  # these make ties and exact results
+        significand = np.where(short, np.rint(significand * 32) / 32, significand)
+        return np.ldexp(np.minimum(significand, 2 - 2.0**-52), np.clip(exponent, -1074, 1023))
+
+    x = [scaled(rng.choice(ends, n) + rng.integers(-3, 4, n)) for _ in "abc"]
+    exponent, result = np.frexp(x[0])[1], rng.integers(-60, 60, n)
+    partner = {"mul": result - exponent, "fma": result - exponent, "div": exponent - result}
+    near = scaled(partner.get(operation, exponent + result))
+    x[1] = np.where(rng.random(n) < 0.5, near, x[1])
+    product = np.frexp(x[0])[1] + np.frexp(x[1])[1]
+    x[2] = np.where(rng.random(n) < 0.5, scaled(product + rng.integers(-110, 110, n)), x[2])
+    signs = [1.0] if operation == "sqrt" else [1.0, -1.0]
+    return [v * rng.choice(signs, n) for v in x]
+
+
+@pytest.mark.parametrize("rounding", [*ROUNDINGS, "stochastic"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "fmt", [oracle.BINARY64, oracle.Format(11, 40), oracle.Format(11, 12), oracle.BINARY32], ids=str
+)
+def test_operands_at_the_ends_of_float64(fmt, operation, rounding):
+    """Where errors of float64 operations overflow or underflow, and a fast form must give way."""
+    function, reference, arity = OPERATIONS[operation]
+    operands = extreme_operands(
+        operation, 400, ROUNDINGS.index(rounding) if rounding in ROUNDINGS else 9
+    )
+    operands = operands[:arity]
+    how = {"rounding": rounding} | ({"seed": 8} if rounding == "stochastic" else {})
+    words = [oracle.random_word(8, 0, i, 24) for i in range(400)]
+    expected = [
+        reference(fmt, *v, How(rounding, False, w))
+        for *v, w in zip(*map(numbers, operands), words, strict=True)
+    ]
+    got = on_both_paths(lambda *v: function(*v, package_format(fmt), **how), *operands)
+    assert_matches_oracle(got, fmt, expected, *operands)
+
+
 def divisions_of_p3109(fmt, operation, operands):
     """Where x/0 is concerned: P3109 defines it as NaN, unlike IEEE 754; see its own test."""
     if operation != "div" or not fmt.specials.startswith("p3109"):
