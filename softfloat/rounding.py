@@ -263,7 +263,7 @@ def round_number(negative, exponent, high, low, F, mode, saturate, word, random_
         flags = INEXACT | UNDERFLOWED | TINY_BEFORE
     else:
         # Both neighbours of a tie between powers of two are odd; the scale then takes the larger.
-        odd = (code & 1) == 1 or F[UNDERFLOW] == SCALE
+        odd = (code & 1) == 1 or (F[UNDERFLOW] == SCALE and mode == EVEN)
         if F[UNDERFLOW] == SCALE and mode == EVEN and exponent == emin and inexact:
             code += 1  # between its two smallest powers ml_dtypes always takes the larger
         elif rounds_away(mode, negative, odd, fraction, rest, word, random_bits, variant):

@@ -219,6 +219,41 @@ def test_operands_at_the_ends_of_float64(fmt, operation, rounding):
     assert_matches_oracle(got, fmt, expected, *operands)
 
 
+def cancelling_fma(fmt, n):
+    """c within a few ulps of -a*b, where a*b needs 54 bits: short exact results."""
+    rng = np.random.default_rng(1)
+    a, b = (np.ldexp(rng.integers(2**26, 2**27, n).astype(float), -26) for _ in "ab")
+    c = -(a * b)
+    return a, b, c + rng.integers(-3, 4, n) * np.spacing(np.abs(c))
+
+
+def quotients_beside_ties(fmt, n):
+    """a/b within 2**-53 of a tie or value, a so small that its remainder underflows."""
+    rng = np.random.default_rng(2)
+    p = fmt.mantissa_bits + 1
+    tie = np.ldexp(rng.integers(2 ** min(p, 52), 2 ** min(p + 1, 53), n).astype(float), -min(p, 52))
+    b = np.ldexp(rng.uniform(1, 2, n), rng.integers(-1022, -1012, n))
+    return tie * b, b
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize(
+    "fmt", [NAMED[n] for n in ("binary16", "bfloat16", "binary32", "binary64")], ids=str
+)
+@pytest.mark.parametrize(
+    ("operation", "make"), [("fma", cancelling_fma), ("div", quotients_beside_ties)]
+)
+def test_the_error_of_a_float64_operation_is_not_lost(fmt, operation, make, rounding):
+    function, reference, _ = OPERATIONS[operation]
+    operands = make(fmt, 500)
+    expected = [
+        reference(fmt, *v, How(rounding)) for v in zip(*map(numbers, operands), strict=True)
+    ]
+    target = package_format(fmt)
+    got = on_both_paths(lambda *v: function(*v, target, rounding=rounding), *operands)
+    assert_matches_oracle(got, fmt, expected, *operands)
+
+
 def divisions_of_p3109(fmt, operation, operands):
     """Where x/0 is concerned: P3109 defines it as NaN, unlike IEEE 754; see its own test."""
     if operation != "div" or not fmt.specials.startswith("p3109"):
