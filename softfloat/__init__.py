@@ -37,6 +37,18 @@ from softfloat.comparison import (
     total_order,
     total_order_magnitude,
 )
+from softfloat.contractions import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv2d,
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    einsum,
+    inner,
+    outer,
+    tensordot,
+)
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import (
@@ -105,6 +117,12 @@ __all__ = [
     "cfloat8_143",
     "cfloat8_152",
     "classify",
+    "conv1d",
+    "conv1d_input_gradient",
+    "conv1d_weight_gradient",
+    "conv2d",
+    "conv2d_input_gradient",
+    "conv2d_weight_gradient",
     "convert",
     "copysign",
     "cumsum",
@@ -112,6 +130,7 @@ __all__ = [
     "divide",
     "dlfloat16",
     "dot",
+    "einsum",
     "encode",
     "equal",
     "finfo",
@@ -135,6 +154,7 @@ __all__ = [
     "get_num_threads",
     "greater",
     "greater_equal",
+    "inner",
     "isfinite",
     "isinf",
     "isnan",
@@ -161,6 +181,7 @@ __all__ = [
     "nextafter",
     "norm",
     "not_equal",
+    "outer",
     "p3109",
     "prod",
     "pxr24",
@@ -175,6 +196,7 @@ __all__ = [
     "status",
     "subtract",
     "sum",
+    "tensordot",
     "tf32",
     "to_integer",
     "total_order",
