@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, _integer, _result_dtype
+from softfloat.functional import _carriers, _checked_out, _integer, _may_fail, _result_dtype
 from softfloat.operands import FLOAT32, FLOAT64
 from softfloat.reductions import _values, matmul
 from softfloat.reductions import sum as sum_over
@@ -56,6 +56,18 @@ def _advanced(options, steps):
     return (
         {**options, "stream": (options.get("stream", 0) + steps) % (1 << 64)} if steps else options
     )
+
+
+def _multiply(a, b, fmt, **options):
+    """`matmul`; an error that names a place in the result says that it is a place in this product."""
+    try:
+        return matmul(a, b, fmt, **options)
+    except ValueError as error:
+        if _may_fail(fmt):
+            error.add_note(
+                f"In the matrix product of shapes {a.shape} and {b.shape}, formed for this result."
+            )
+        raise
 
 
 # --- contractions
@@ -102,9 +114,9 @@ def _parsed(subscripts, arrays):
 
 def _index_sizes(labels, arrays):
     """The size of each index; an axis of size 1 is repeated, as in NumPy, where another operand has more."""
-    sizes: dict = {}
+    sizes = {}
     for number, (own, x) in enumerate(zip(labels, arrays, strict=True)):
-        inside: dict = {}
+        inside = {}
         for label, size in zip(own, x.shape, strict=True):
             name = repr(label) if isinstance(label, str) else "of '...'"
             if inside.setdefault(label, size) != size:
@@ -157,7 +169,7 @@ def _pair(first, second, summed, output, sizes, fmt, options):
     a = _arranged(a, left, [*batch, *rows, *summed], sizes).reshape(*many, m, k)
     b = _arranged(b, right, [*batch, *summed, *columns], sizes).reshape(*many, k, n)
     order = [*batch, *rows, *columns]
-    product = matmul(a, b, fmt, **options).reshape([sizes[label] for label in order])
+    product = _multiply(a, b, fmt, **options).reshape([sizes[label] for label in order])
     return product.transpose([order.index(label) for label in output])
 
 
@@ -212,7 +224,7 @@ def einsum(subscripts, *operands, fmt=None, out=None, **options):
                 f"einsum: {subscripts!r} has {count} operand{'s' * (count > 1)}, then comes the format: "
                 f"{count + 1} arguments, got {len(operands)}"
             )
-        *operands, fmt = operands  # type: ignore[assignment]
+        *operands, fmt = operands
     elif len(operands) != count:
         raise ValueError(f"einsum: {subscripts!r} has {count} operands, got {len(operands)}")
     _refuse_start("einsum", options)
@@ -443,7 +455,7 @@ def _correlate(windows, weights, result, c, fmt, options):
         flat = (groups, m, math.prod(places))
         start = None if c is None else c[place].transpose(forth).reshape(flat)
         columns = columns.reshape(groups, terms, flat[2])
-        product = matmul(weights, columns, fmt, c=start, **options)
+        product = _multiply(weights, columns, fmt, c=start, **options)
         result[place] = product.reshape(groups, m, *places).transpose(back)
 
 
@@ -491,19 +503,55 @@ def _check_gradient(name, gradient, n, channels, geometry):
         )
 
 
-def _phase(residue, size, k, s, before, d):
-    """Input places residue, residue + s, ...: the taps of the kernel that reach them, and where they look.
+@dataclass(frozen=True)
+class _Phase:
+    """In one dimension, the input places residue, residue + stride, ... and the taps of the kernel that reach them.
 
-    Returns (slice of taps, number of taps, number of input places, first gradient place of the last tap, step between
-    taps): tap j = 0, 1, ... of the slice meets input place t at gradient place t + first + (taps - 1 - j) * step.
+    Input place t of these meets tap j of these at the gradient's place t + first + (count - 1 - j) * step.
     """
-    taps = [j for j in range(k) if (residue + before - j * d) % s == 0]
+
+    places: int
+    taps: slice
+    count: int  # of the taps
+    first: int
+    step: int
+
+
+def _phase(residue, size, k, s, before, d):
+    """The phase of a residue, for a kernel of size k, stride s and dilation d."""
     places = len(range(residue, size, s))
+    taps = [j for j in range(k) if (residue + before - j * d) % s == 0]
     if not taps:
-        return slice(0, 0), 0, places, 0, 1
+        return _Phase(places, slice(0, 0), 0, 0, 1)
     common = math.gcd(s, d)
     first = (residue + before - taps[-1] * d) // s
-    return slice(taps[0], None, s // common), len(taps), places, first, d // common
+    return _Phase(places, slice(taps[0], None, s // common), len(taps), first, d // common)
+
+
+def _phases(g):
+    """(place of the residues in C order of all, residues, their phases) for each set of input places."""
+    steps = [range(max(1, min(s, size))) for s, size in zip(g.stride, g.size, strict=True)]
+    for residues in itertools.product(*steps):
+        number = 0
+        for residue, s in zip(residues, g.stride, strict=True):
+            number = number * s + residue
+        each = zip(residues, g.size, g.kernel, g.stride, g.before, g.dilation, strict=True)
+        yield number, residues, [_phase(*one) for one in each]
+
+
+def _places_met(gradient, phases):
+    """What the input places of these phases meet through their taps, as `_windows` arranges it."""
+    counts = tuple(phase.count for phase in phases)
+    places = tuple(phase.places for phase in phases)
+    steps = [phase.step for phase in phases]
+    if 0 in counts + places:
+        n, groups, channels = gradient.shape[:3]
+        return np.zeros((groups, channels, *counts, n, *places), gradient.dtype)
+    lengths = [t + (j - 1) * step for t, j, step in zip(places, counts, steps, strict=True)]
+    cut = _cut(gradient, [phase.first for phase in phases], lengths)
+    windows = _windows(cut, counts, (1,) * len(phases), steps)
+    # The kernel's places in their own order: the last one meets the first place.
+    return np.flip(windows, tuple(range(2, 2 + len(phases))))
 
 
 def _input_gradient(
@@ -518,25 +566,9 @@ def _input_gradient(
     target, start = _grouped(result, g.groups), _grouped(_start(c, shape), g.groups)
     gradient = _grouped(gradient, g.groups)
     weights = w.reshape(g.groups, len(w) // g.groups, *w.shape[1:]).swapaxes(1, 2)
-    steps = [range(max(1, min(s, size))) for s, size in zip(g.stride, g.size, strict=True)]
-    for residues in itertools.product(*steps):
-        phases = [
-            _phase(*each)
-            for each in zip(residues, g.size, g.kernel, g.stride, g.before, g.dilation, strict=True)
-        ]
-        taps, counts, places, firsts, apart = zip(*phases, strict=True)
-        number = 0
-        for residue, s in zip(residues, g.stride, strict=True):
-            number = number * s + residue
-        if 0 in counts + places:
-            extent = (g.groups, weights.shape[2], *counts, shape[0], *places)
-            windows = np.zeros(extent, gradient.dtype)
-        else:
-            lengths = [t + (j - 1) * e for t, j, e in zip(places, counts, apart, strict=True)]
-            windows = _windows(_cut(gradient, firsts, lengths), counts, (1,) * dims, apart)
-            # The kernel's places in their own order: the last one looks furthest back.
-            windows = np.flip(windows, tuple(range(2, 2 + dims)))
-        some = weights[(..., *taps)]
+    for number, residues, phases in _phases(g):
+        windows = _places_met(gradient, phases)
+        some = weights[(..., *(phase.taps for phase in phases))]
         some = some.reshape(*some.shape[:2], math.prod(some.shape[2:]))
         where = (..., *(slice(r, None, s) for r, s in zip(residues, g.stride, strict=True)))
         begin = None if start is None else start[where]
@@ -569,7 +601,7 @@ def _weight_gradient(
         left = part.reshape(rows[0], rows[1], terms)
         where = (some, slice(None), channels)
         begin = None if start is None else np.moveaxis(start[where], 1, -1).reshape(rows)
-        product = matmul(left, right[some], fmt, c=begin, **options)
+        product = _multiply(left, right[some], fmt, c=begin, **options)
         target[where] = np.moveaxis(product.reshape(*part.shape[: 2 + dims], m), -1, 1)
     return _finish(result, fmt, dtypes + more, out)
 
