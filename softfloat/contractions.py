@@ -246,7 +246,7 @@ def _axis_pairs(axes, first, second):
         count = _integer("axes", axes, 0, min(first.ndim, second.ndim))
         return list(range(first.ndim - count, first.ndim)), list(range(count))
     try:
-        pair = [list(np.atleast_1d(np.asarray(side, np.intp))) for side in axes]
+        pair = [list(side) if np.ndim(side) else [side] for side in axes]
     except (TypeError, ValueError):
         pair = []
     if len(pair) != 2 or len(pair[0]) != len(pair[1]):
@@ -255,6 +255,8 @@ def _axis_pairs(axes, first, second):
         )
     normal = []
     for side, x in zip(pair, (first, second), strict=True):
+        if side and not x.ndim:
+            raise ValueError(f"axes {axes!r} name axes of an operand that has none")
         own = [_integer("axes", i, -x.ndim, x.ndim - 1) % x.ndim for i in side]
         if len(set(own)) != len(own):
             raise ValueError(f"axes {axes!r} name an axis twice")

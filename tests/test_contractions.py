@@ -761,10 +761,12 @@ A = np.ones((2, 3))
         (lambda: sf.tensordot(A, A, "bfloat16", 3), ValueError, "axes must be in 0..2"),
         (lambda: sf.tensordot(A, A, "bfloat16", ([0], [0, 1])), ValueError, "equal length"),
         (lambda: sf.tensordot(A, A, "bfloat16", ([0, 0], [0, 0])), ValueError, "an axis twice"),
-        (lambda: sf.tensordot(A, A, "bfloat16", "ab"), ValueError, "two lists of axes"),
+        (lambda: sf.tensordot(A, A, "bfloat16", "abc"), ValueError, "two lists of axes"),
         (lambda: sf.tensordot(A, A, "bfloat16", (2, 0)), ValueError, "axes must be in -2..1"),
         (lambda: sf.inner(A, A.T, "bfloat16"), ValueError, "axis 1 of a has size 3"),
-        (lambda: sf.tensordot(A, 1.0, "bfloat16", ([0], [0])), ValueError, "axes"),
+        (lambda: sf.tensordot(A, 1.0, "bfloat16", ([0], [0])), ValueError, "that has none"),
+        (lambda: sf.tensordot(A, A, "bfloat16", ([0.5], [0])), TypeError, "axes must be an int"),
+        (lambda: sf.tensordot(A, A, "bfloat16", 1.0), ValueError, "axes must be a number"),
     ],
 )
 def test_errors_of_contractions(call, error, says):
