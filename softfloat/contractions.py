@@ -6,6 +6,7 @@ random words of an element are those that it has in the matrix product that form
 Deterministic work is done in chunks, to bound memory; stochastic work is one product, as its words demand.
 """
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -89,11 +90,13 @@ def _labels(term, ndim, number):
     return (*before, *range(named - ndim, 0), *after)
 
 
-def _parsed(subscripts, arrays):
-    """(labels of each operand, labels of the output)."""
+@functools.lru_cache(maxsize=256)
+def _parsed(subscripts, ndims):
+    """(labels of each operand, labels of the output) for operands of these numbers of dimensions."""
     inputs, arrow, output = subscripts.partition("->")
     terms = inputs.split(",")
-    labels = [_labels(t, x.ndim, i) for i, (t, x) in enumerate(zip(terms, arrays, strict=True))]
+    pairs = enumerate(zip(terms, ndims, strict=True))
+    labels = tuple(_labels(term, ndim, i) for i, (term, ndim) in pairs)
     everything = list(itertools.chain(*labels))
     dots = sorted({label for label in everything if isinstance(label, int)})
     if not arrow:
@@ -139,7 +142,8 @@ def _arranged(x, labels, wanted, sizes):
         x = np.einsum(x, [own.index(label) for label in labels], list(range(len(own))))
     x = x.transpose([own.index(label) for label in wanted if label in own])
     x = x[tuple(slice(None) if label in own else None for label in wanted)]
-    return np.broadcast_to(x, [sizes[label] for label in wanted])
+    shape = tuple(sizes[label] for label in wanted)
+    return x if x.shape == shape else np.broadcast_to(x, shape)
 
 
 def _one(x, labels, output, sizes, fmt, options):
@@ -230,7 +234,7 @@ def einsum(subscripts, *operands, fmt=None, out=None, **options):
     _refuse_start("einsum", options)
     fmt = as_format(fmt)
     values, dtypes = zip(*(_values(x, f"operand {i}") for i, x in enumerate(operands)), strict=True)
-    labels, output = _parsed(subscripts, values)
+    labels, output = _parsed(subscripts, tuple(x.ndim for x in values))
     result = _einsum(values, labels, output, fmt, options)
     return _finish(result, fmt, [d for own in dtypes for d in own], out)
 
