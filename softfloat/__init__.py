@@ -37,6 +37,18 @@ from softfloat.comparison import (
     total_order,
     total_order_magnitude,
 )
+from softfloat.contractions import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv2d,
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    einsum,
+    inner,
+    outer,
+    tensordot,
+)
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import (
@@ -106,6 +118,12 @@ __all__ = [
     "cfloat8_143",
     "cfloat8_152",
     "classify",
+    "conv1d",
+    "conv1d_input_gradient",
+    "conv1d_weight_gradient",
+    "conv2d",
+    "conv2d_input_gradient",
+    "conv2d_weight_gradient",
     "convert",
     "copysign",
     "cumsum",
@@ -113,6 +131,7 @@ __all__ = [
     "divide",
     "dlfloat16",
     "dot",
+    "einsum",
     "encode",
     "equal",
     "finfo",
@@ -136,6 +155,7 @@ __all__ = [
     "get_num_threads",
     "greater",
     "greater_equal",
+    "inner",
     "isfinite",
     "isinf",
     "isnan",
@@ -162,6 +182,7 @@ __all__ = [
     "nextafter",
     "norm",
     "not_equal",
+    "outer",
     "p3109",
     "prod",
     "pxr24",
@@ -176,6 +197,7 @@ __all__ = [
     "status",
     "subtract",
     "sum",
+    "tensordot",
     "tf32",
     "to_integer",
     "total_order",
