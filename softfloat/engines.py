@@ -295,9 +295,10 @@ def product(engine, a, b, c, rows, columns):
     dtype = engine.acc.carrier
     start = np.zeros(shape, dtype) if c is None else _initial(engine, c).reshape(shape)
     P = engine.parameters(a_format, b_format)
+    bits = sum((engine.cut or fmt).precision for fmt in (a_format, b_format))
     out = np.empty(shape, dtype)
     for i in range(len(rows)):
-        out[i] = _split_product(engine, P, left[rows[i]], right[columns[i]], start[i])
+        out[i] = _split_product(engine, P, bits, left[rows[i]], right[columns[i]], start[i])
     return out
 
 
@@ -353,14 +354,14 @@ def _initial(engine, c):
         return c.astype(engine.acc.carrier)
 
 
-def _split_product(engine, P, a, b, c):
+def _split_product(engine, P, bits, a, b, c):
     """One matrix product: the parts of k one by one, and their sums."""
     if engine.split == 1:
-        return _promoted_product(engine, P, a, b, c)
+        return _promoted_product(engine, P, bits, a, b, c)
     parts = []
     for k in _parts(engine, a.shape[1]):
         start = c if not parts else np.zeros_like(c)  # c begins the first part
-        parts.append(_promoted_product(engine, P, a[:, k], b[k], start))
+        parts.append(_promoted_product(engine, P, bits, a[:, k], b[k], start))
     if engine.split_order == "serial":
         total = parts[0]
         for part in parts[1:]:
@@ -391,8 +392,10 @@ def _plus(engine, x, y):
     return np.asarray(add(x, y, binary32 if wide else engine.acc))
 
 
-def _promoted_product(engine, P, a, b, c):
-    run = lambda a, b, c: engine_product(P, engine.places, engine.records, a, b, c)  # noqa: E731
+def _promoted_product(engine, P, bits, a, b, c):
+    run = lambda a, b, c: engine_product(  # noqa: E731
+        P, engine.places, engine.records, bits, a, b, c
+    )  # noqa: E731
     if engine.promote is None:
         return run(a, b, c)
     for k in range(0, a.shape[1], engine.promote):

@@ -4,7 +4,6 @@ import dataclasses
 import json
 
 import numpy as np
-import oracle
 import pytest
 from helpers import DATA, NAMED, assert_same_bits, values_of
 

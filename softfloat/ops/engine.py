@@ -393,7 +393,7 @@ def engine_dot(a, b, i, j, n, c, order, P, F, work):
     if P[FLUSH_OUT] and n > 0:
         c = flushed(c, P[C_EMIN])
     for first in range(0, n, P[DEPTH]):
-        s = i64(0) if P[C_IN] == IEEE else c
+        s = (SIGN if P[SIGNED_ZEROS] else 0) if P[C_IN] == IEEE else c  # a zero that changes no sum
         for turn in range(0, P[DEPTH], P[STEP]):
             s = step(a, b, i, j, n, first, turn, order, s, P, F, work)
         c = add(c, s, F[TO_ACCUMULATOR], EVEN) if P[C_IN] == IEEE else s
