@@ -15,6 +15,8 @@ fma, evenodd, tree : the processor's own float32 or float64 operations, subnorma
 import functools
 
 import numpy as np
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from softfloat._jit import jit
 from softfloat.backends.contract import make_nans_canonical
@@ -25,15 +27,18 @@ from softfloat.bits import (
     binade,
     enter_standard_arithmetic,
     fma,
+    is_negative,
     leave_standard_arithmetic,
     magnitude,
     one_like,
     or_,
+    shr,
     sign_bit,
     sub,
     to_bits,
     to_float,
     umax,
+    xor,
     zero_like,
 )
 from softfloat.format import EMIN, MANTISSA_BITS, MAX_CODE
@@ -125,12 +130,29 @@ def define(P, order, records, a, b, c, elements):
 
 
 # ---------------------------------------------------------------- packing
-@jit
-def _exponent(u, emin):
-    """The exponent of a float32 with these bits, at least emin; ZERO_EXPONENT of a zero."""
-    m = magnitude(u)
-    e = np.int32(m >> np.uint32(23)) - 127
-    return np.int16(ZERO_EXPONENT if m == 0 else max(e, emin))
+@intrinsic
+def _borrowed(context, x):
+    """The same array without its owner, which the caller keeps alive: handing it on counts no references.
+
+    The atomic counters would cost as much as a step of an engine.
+    """
+
+    def generate(context, builder, signature, arguments):
+        array = context.make_array(x)(context, builder, arguments[0])
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+
+    return x(x), generate
+
+
+@jit(inline=True)
+def _exponent(x, emin):
+    """The exponent of a float32, at least emin (an int32); ZERO_EXPONENT of a zero."""
+    e = np.int32(shr(magnitude(to_bits(x)), np.uint32(23)))
+    e = np.int32(e - np.int32(127))
+    e = e if e > emin else emin
+    return np.int16(e) if x != np.float32(0) else np.int16(ZERO_EXPONENT)
 
 
 @jit
@@ -143,7 +165,7 @@ def _pack_rows(A, turned, emin, values, exponents, bad):
             finite = x - x == 0
             bad[i] |= not finite
             values[i, k] = x
-            exponents[i, k] = _exponent(to_bits(np.float32(x)), emin)
+            exponents[i, k] = _exponent(np.float32(x), np.int32(emin))
 
 
 @jit
@@ -161,17 +183,17 @@ def _pack_panel(B, turned, k0, n, j, width, emin, values, exponents, bad):
                 x = row[j + l]
                 bad[j + l] |= not (x - x == 0)
                 values[place + l] = x
-                exponents[place + l] = _exponent(to_bits(np.float32(x)), emin)
+                exponents[place + l] = _exponent(np.float32(x), np.int32(emin))
 
 
 # ---------------------------------------------------------------- fused steps
-@jit
+@jit(inline=True)
 def _power(e):
-    """2**e as a float64."""
+    """2**e as a float64, for an int32 in the range of normal numbers."""
     return to_float(np.uint64((np.int64(e) + 1023) << 52))
 
 
-@jit
+@jit(inline=True)
 def _rounded(v, unit, cut, least, limit):
     """v rounded to float64 numbers of fewer bits: to nearest (cut = 0) or toward zero (cut = 2**-bits).
 
@@ -186,14 +208,15 @@ def _rounded(v, unit, cut, least, limit):
     return to_float(or_(to_bits(y), sign_bit(to_bits(v)))) + 0.0
 
 
-@jit
+@jit(inline=True)
 def _begin(c, emin, E):
     """The exponents of the accumulators."""
+    least = np.int32(emin)
     for j in range(WIDTH):
-        E[j] = _exponent(to_bits(c[j]), emin)
+        E[j] = _exponent(c[j], least)
 
 
-@jit
+@jit(inline=True)
 def _largest(ea, xb, k, count, E):
     """Raise E to the exponents of products k to k + count, four at a time."""
     stop = k + count
@@ -217,7 +240,7 @@ def _largest(ea, xb, k, count, E):
             E[j] = E[j] if E[j] > m0 else m0
 
 
-@jit
+@jit(inline=True)
 def _add_cut(fa, vb, k, count, scale, acc):
     """Add products k to k + count, times a power of two and cut to integers, to acc, four at a time."""
     stop = k + count
@@ -238,102 +261,106 @@ def _add_cut(fa, vb, k, count, scale, acc):
             acc[j] = np.int32(acc[j] + np.int32(fa[l] * x0[j] * scale[j]))
 
 
-@jit
-def _choose_scales(E, F, lowest, X, scale, marks):
-    """Clip E to where the loops are right, into X; the powers of two that align to it; mark what is out of reach.
+@jit(inline=True)
+def _choose_scales(E, F, lowest, X, scale, seen):
+    """Clip E to where the loops are right, into X; the powers of two that align to it; `seen` where E is out of reach.
 
     lowest : the engine's own bound of E, if any.
     """
     words = scale.view(np.int32)
-    least = np.int32(max(F - 126, lowest))
-    first = np.int32(F - 126 if lowest < F - 126 else NO_EXPONENT)
+    least, highest = np.int32(max(F - 126, lowest)), np.int32(HIGHEST)
+    first, none = np.int32(F - 126 if lowest < F - 126 else NO_EXPONENT), np.int32(NO_EXPONENT)
+    top = np.int32(F + 127)
     for j in range(WIDTH):
         e = np.int32(E[j])
-        low = (e < first) & (e > NO_EXPONENT)
-        marks[j] |= np.uint8(1) if low | (e > HIGHEST) else np.uint8(0)
+        strange = ((e < first) & (e > none)) | (e > highest)
+        seen[j] = np.int32(seen[j] | np.int32(strange))
         e = e if e > least else least
-        e = e if e < HIGHEST else np.int32(HIGHEST)
+        e = e if e < highest else highest
         X[j] = e
-        words[j] = np.int32(np.int32(F - e + 127) << 23)
+        words[j] = np.int32(np.int32(top - e) << np.int32(23))
 
 
-@jit
+@jit(inline=True)
 def _sum_products(fa, vb, k, count, chunk, scale, acc, S):
-    """Add the cut products to S, of float64; int32 sums of `chunk` products do not overflow."""
-    for first in range(k, k + count, chunk):
-        acc[:] = np.int32(0)
-        _add_cut(fa, vb, first, min(chunk, k + count - first), scale, acc)
+    """Add the cut products to S + acc, of float64 and int32, acc at first zero; sums of `chunk` products fit in int32."""
+    stop = k + count
+    while stop - k > chunk:
+        _add_cut(fa, vb, k, chunk, scale, acc)
         for j in range(WIDTH):
             S[j] += np.float64(acc[j])
+            acc[j] = np.int32(0)
+        k += chunk
+    _add_cut(fa, vb, k, stop - k, scale, acc)
 
 
-@jit
-def _early_step(fa, ea, vb, xb, k, c, P, chunk, how, scratch, marks):
+@jit(inline=True)
+def _early_step(fa, ea, vb, xb, k, c, P, chunk, how, E, X, scale, acc, S, seen):
     """One fused step of a row of accumulators c that take part in the alignment."""
-    E, X, scale, acc, S = scratch[:5]
-    F = P[FRACTION]
+    F = np.int32(P[FRACTION])
     _begin(c, P[C_EMIN], E)
     _largest(ea, xb, k, P[STEP], E)
-    _choose_scales(E, F, P[LOWEST], X, scale, marks)
+    _choose_scales(E, F, P[LOWEST], X, scale, seen)
     for j in range(WIDTH):
         S[j] = np.float64(np.int32(c[j] * scale[j]))
+        acc[j] = np.int32(0)
     _sum_products(fa, vb, k, P[STEP], chunk, scale, acc, S)
     unit, cut, least, limit = how
     for j in range(WIDTH):
-        c[j] = np.float32(_rounded(S[j] * _power(X[j] - F), unit, cut, least, limit))
+        s = (S[j] + np.float64(acc[j])) * _power(np.int32(X[j] - F))
+        c[j] = np.float32(_rounded(s, unit, cut, least, limit))
 
 
-@jit
-def _group_sum(fa, ea, vb, xb, k, count, P, chunk, scratch, marks):
+@jit(inline=True)
+def _group_sum(fa, ea, vb, xb, k, count, P, chunk, E, X, scale, acc, S, seen):
     """The products k to k + count aligned among themselves: sums in S, their E in X, NO_EXPONENT if all are zero."""
-    E, X, scale, acc, S = scratch
-    E[:] = np.int16(2 * ZERO_EXPONENT)
+    for j in range(WIDTH):
+        E[j] = np.int16(2 * ZERO_EXPONENT)
+        S[j] = 0.0
+        acc[j] = np.int32(0)
     _largest(ea, xb, k, count, E)
-    _choose_scales(E, P[FRACTION], P[LOWEST], X, scale, marks)
-    S[:] = 0.0
+    _choose_scales(E, P[FRACTION], P[LOWEST], X, scale, seen)
     _sum_products(fa, vb, k, count, chunk, scale, acc, S)
     for j in range(WIDTH):
+        S[j] += np.float64(acc[j])
         X[j] = X[j] if E[j] > NO_EXPONENT else np.int32(NO_EXPONENT)
 
 
-@jit
-def _bounded_power(e):
-    """2**e as a float64, where what it multiplies is cut to an integer afterwards: any small power will do."""
-    return _power(max(e, -1000))
+@jit(inline=True)
+def _floor_scaled(x, e):
+    """The integer at or below x * 2**e, for integers x below 2**60: below 2**-1000 any power gives the same."""
+    return np.floor(x * _power(e if e > np.int32(-1000) else np.int32(-1000)))
 
 
-@jit
-def _late_step(fa, ea, vb, xb, k, c, P, chunk, how, scratch, marks):
-    """One fused step of accumulators that join the sum of the products in a second alignment."""
-    F, FP, FC = P[FRACTION], P[FRACTION_P], P[FRACTION_C]
-    X, S, Y, T, E = scratch[1], scratch[4], scratch[6], scratch[7], scratch[5]
-    half = P[STEP] // P[GROUPS]
-    _group_sum(fa, ea, vb, xb, k, half, P, chunk, scratch[:5], marks)
-    if P[GROUPS] == 2:
-        Y[:] = X
-        T[:] = S
-        _group_sum(fa, ea, vb, xb, k + half, half, P, chunk, scratch[:5], marks)
-        for j in range(WIDTH):
-            top = max(X[j], Y[j])
-            S[j] = np.floor(S[j] * _bounded_power(X[j] - top)) + np.floor(
-                T[j] * _bounded_power(Y[j] - top)
-            )
-            X[j] = top
+@jit(inline=True)
+def _join_groups(S, X, T, Y):
+    """The sums S of exponents X and T of exponents Y in units of the larger exponent, into S and X."""
+    for j in range(WIDTH):
+        top = X[j] if X[j] > Y[j] else Y[j]
+        S[j] = _floor_scaled(S[j], np.int32(X[j] - top)) + _floor_scaled(T[j], np.int32(Y[j] - top))
+        X[j] = top
+
+
+@jit(inline=True)
+def _late_step(c, P, how, E, X, S, seen):
+    """Let the accumulators join the sums of the products, S of exponents X, in a second alignment."""
     _begin(c, P[C_EMIN], E)
-    reach = P[REACH] if P[REACH] >= 0 else 1 << 14
+    reach = np.int32(P[REACH] if P[REACH] >= 0 else 1 << 14)
+    F, FP, FC = np.int32(P[FRACTION]), np.int32(P[FRACTION_P]), np.int32(P[FRACTION_C])
+    unit_p, unit_c = _power(np.int32(-FP)), _power(np.int32(-FC))
     unit, cut, least, limit = how
     for j in range(WIDTH):
-        e = np.int64(E[j])
-        top = max(np.int64(X[j]), e)
-        marks[j] |= np.uint8(1) if e > 127 else np.uint8(0)
-        addend = np.float64(c[j]) if e >= top - reach else 0.0
-        top = top if top > NO_EXPONENT else 0
-        s = np.floor(S[j] * _bounded_power(X[j] - F - top + FP)) * _power(-FP)
-        s += np.floor(addend * _power(FC - top)) * _power(-FC)
+        e = np.int32(E[j])
+        top = X[j] if X[j] > e else e
+        seen[j] = np.int32(seen[j] | np.int32(e > np.int32(127)))
+        addend = np.float64(c[j]) if e >= np.int32(top - reach) else 0.0
+        top = top if top > np.int32(NO_EXPONENT) else np.int32(0)
+        s = _floor_scaled(S[j], np.int32(np.int32(X[j] - F) + np.int32(FP - top))) * unit_p
+        s += np.floor(addend * _power(np.int32(FC - top))) * unit_c
         c[j] = np.float32(_rounded(s * _power(top), unit, cut, least, limit))
 
 
-@jit
+@jit(inline=True)
 def _two_sum(x, y):
     """x + y and its error, exactly (Knuth)."""
     s = x + y
@@ -347,33 +374,32 @@ def _odd(s, error):
     u = to_bits(s)
     one = one_like(u)
     # An error that points back to zero: the number cut off is one below s, and odd since s is even.
-    shorter = (error < 0) != (s < 0)
+    shorter = is_negative(xor(to_bits(error), u))
     moved = sub(u, one) if shorter else or_(u, one)
     inexact = (error > 0) | (error < 0)
     return to_float(moved if inexact & (and_(u, one) == zero_like(u)) else u)
 
 
-@jit
-def _exact_step(fa, vb, k, c, P, scratch, marks):
+@jit(inline=True)
+def _exact_step(fa, vb, k, c, P, S, R, errors, seen):
     """One step of accumulators c of binary32 that are rounded once, to nearest, nothing being cut."""
-    S, R = scratch[4], scratch[7]
-    seen = scratch[3]
     for j in range(WIDTH):
         S[j] = np.float64(c[j])
         R[j] = 0.0
-        seen[j] = np.int32(0)
+        errors[j] = np.int32(0)
+    signed = P[SIGNED_ZEROS] != 0
     for l in range(k, k + P[STEP]):  # noqa: E741
         x, f = vb[l * WIDTH : (l + 1) * WIDTH], np.float64(fa[l])
         for j in range(WIDTH):
             S[j], error = _two_sum(S[j], f * np.float64(x[j]))
             inexact = (error > 0) | (error < 0)
-            seen[j] = np.int32(seen[j] + np.int32(inexact))
+            errors[j] = np.int32(errors[j] + np.int32(inexact))
             R[j] = error if inexact else R[j]
     for j in range(WIDTH):
         s, error = _two_sum(S[j], R[j])
         y = np.float32(_odd(s, error))
-        marks[j] |= np.uint8(seen[j] > 1)
-        c[j] = y if P[SIGNED_ZEROS] else y + np.float32(0)
+        seen[j] = np.int32(seen[j] | np.int32(errors[j] > np.int32(1)))
+        c[j] = y if signed else y + np.float32(0)
 
 
 # ---------------------------------------------------------------- steps of rounded operations
@@ -383,7 +409,7 @@ def _flushed(y, tiny):
     return to_float(sign_bit(to_bits(y))) if abs(y) < tiny else y
 
 
-@jit
+@jit(inline=True)
 def _chain(fa, vb, k, stop, stride, c, tiny, seen):
     """Fused multiply-adds onto c of products k, k + stride, ..., four at a time; `seen` is set where one is `tiny`."""
     while k + 3 * stride < stop:
@@ -420,11 +446,12 @@ def _sum(x, y, odd, tiny):
 
 
 @jit(inline=True)
-def _add_into(target, x, y, odd, tiny, seen):
+def _add_into(x, y, odd, tiny, seen):
+    """x += y, rounded: two arrays apart from each other, or LLVM's vector loop would not run."""
     for j in range(WIDTH):
         s, met = _sum(x[j], y[j], odd, tiny)
         seen[j] = np.int32(seen[j] | np.int32(met))
-        target[j] = s
+        x[j] = s
 
 
 @jit(inline=True)
@@ -438,106 +465,115 @@ def _tree(fa, vb, k, c, count, odd, tiny, values, seen):
             met = not (abs(y) < FAR) if odd else abs(y) == tiny
             seen[j] = np.int32(seen[j] | np.int32(met))
             v[j] = _flushed(y, tiny)
-    while count > 1:
-        for t in range(count // 2):
-            v, p = values[t * WIDTH : (t + 1) * WIDTH], 2 * t * WIDTH
-            _add_into(v, values[p : p + WIDTH], values[p + WIDTH : p + 2 * WIDTH], odd, tiny, seen)
-        if count % 2:
-            p = (count - 1) * WIDTH
-            values[(count // 2) * WIDTH : (count // 2 + 1) * WIDTH] = values[p : p + WIDTH]
-        count = (count + 1) // 2
-    _add_into(c, c, values[:WIDTH], odd, tiny, seen)
+    stride = 1
+    while stride < count:
+        for t in range(0, count - stride, 2 * stride):
+            x = values[t * WIDTH : (t + 1) * WIDTH]
+            y = values[(t + stride) * WIDTH : (t + stride + 1) * WIDTH]
+            _add_into(x, y, odd, tiny, seen)
+        stride *= 2
+    _add_into(c, values[:WIDTH], odd, tiny, seen)
 
 
 # ---------------------------------------------------------------- rows: a slab of products onto WIDTH accumulators
-@jit
-def _add_instruction(c, s, tune, marks):
-    """c + s, to nearest in the accumulator's format; mark what is not finite."""
+@jit(inline=True)
+def _add_instruction(c, s, tune, seen):
+    """c + s, to nearest in the accumulator's format; `seen` where that is not finite."""
     unit, least, limit = tune[5], tune[3], tune[4]
     for j in range(WIDTH):
         v = np.float64(c[j]) + np.float64(s[j])  # innocuous for 24 bits, exact for fewer
-        marks[j] |= np.uint8(not (v - v == 0))
+        seen[j] = np.int32(seen[j] | np.int32(not (v - v == 0)))
         c[j] = np.float32(v) if unit == 0 else np.float32(_rounded(v, unit, 0.0, least, limit))
 
 
 @jit
-def early_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    own = scratch[8]
+def early_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    E, X, scale, acc, S, _, _, _, own, _ = scratch
+    chunk, unit, cut, least, limit, _, _ = tune
+    separate = P[C_IN] == IEEE
     for first in range(0, n, P[DEPTH]):
-        if P[C_IN] == IEEE:
+        if separate:
             own[:] = np.float32(0)
-        s = own if P[C_IN] == IEEE else c
-        for k in range(first, first + P[DEPTH], P[STEP]):
-            _early_step(fa, ea, vb, xb, k, s, P, tune[0], tune[1:5], scratch, marks)
-        if P[C_IN] == IEEE:
-            _add_instruction(c, own, tune, marks)
+        k = first
+        while k < first + P[DEPTH]:
+            s = own if separate else c
+            how = unit, cut, least, limit
+            _early_step(fa, ea, vb, xb, k, s, P, chunk, how, E, X, scale, acc, S, seen)
+            k += P[STEP]
+        if separate:
+            _add_instruction(c, own, tune, seen)
 
 
 @jit
-def late_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    for k in range(0, n, P[STEP]):
-        _late_step(fa, ea, vb, xb, k, c, P, tune[0], tune[1:5], scratch, marks)
+def late_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    E, X, scale, acc, S, _, Y, T, _, _ = scratch
+    chunk, unit, cut, least, limit, _, _ = tune
+    half = P[STEP] // P[GROUPS]
+    k = 0
+    while k < n:
+        _group_sum(fa, ea, vb, xb, k, half, P, chunk, E, X, scale, acc, S, seen)
+        if P[GROUPS] == 2:
+            _group_sum(fa, ea, vb, xb, k + half, half, P, chunk, E, Y, scale, acc, T, seen)
+            _join_groups(S, X, T, Y)
+        _late_step(c, P, (unit, cut, least, limit), E, X, S, seen)
+        k += P[STEP]
 
 
 @jit
-def exact_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    own = scratch[8]
+def exact_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    _, _, _, errors, S, _, _, R, own, _ = scratch
+    separate = P[C_IN] == IEEE
     for first in range(0, n, P[DEPTH]):
-        if P[C_IN] == IEEE:
+        if separate:
             own[:] = np.float32(-0.0) if P[SIGNED_ZEROS] else np.float32(0)
-        s = own if P[C_IN] == IEEE else c
-        for k in range(first, first + P[DEPTH], P[STEP]):
-            _exact_step(fa, vb, k, s, P, scratch, marks)
-        if P[C_IN] == IEEE:
+        k = first
+        while k < first + P[DEPTH]:
+            _exact_step(fa, vb, k, own if separate else c, P, S, R, errors, seen)
+            k += P[STEP]
+        if separate:
             for j in range(WIDTH):
                 c[j] = c[j] + own[j]
 
 
 @jit
-def _mark(seen, marks):
-    for j in range(WIDTH):
-        marks[j] |= np.uint8(seen[j] != 0)
-
-
-@jit
-def chain_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    seen = scratch[3]
-    seen[:] = np.int32(0)
+def chain_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
     _chain(fa, vb, 0, n, 1, c, c.dtype.type(tune[6]), seen)
-    _mark(seen, marks)
 
 
 @jit
-def evenodd_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    seen, even, odd = scratch[3], scratch[8], scratch[9]
+def evenodd_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    even, odd = scratch[8], scratch[9][:WIDTH]
     tiny = c.dtype.type(tune[6])
-    seen[:] = np.int32(0)
     for k in range(0, n, P[STEP]):
         even[:] = np.float32(0)
-        odd[:WIDTH] = np.float32(0)
+        odd[:] = np.float32(0)
         _chain(fa, vb, k, k + P[STEP], 2, even, tiny, seen)
         _chain(fa, vb, k + 1, k + P[STEP], 2, odd, tiny, seen)
-        _add_into(even, even, odd, False, tiny, seen)
-        _add_into(c, c, even, False, tiny, seen)
-    _mark(seen, marks)
+        _add_into(even, odd, False, tiny, seen)
+        _add_into(c, even, False, tiny, seen)
 
 
 @jit
-def tree_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    seen, values, tiny = scratch[3], scratch[9], c.dtype.type(tune[6])
-    seen[:] = np.int32(0)
+def tree_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    values, tiny = scratch[9], c.dtype.type(tune[6])
     for k in range(0, n, P[STEP]):
         _tree(fa, vb, k, c, P[STEP], False, tiny, values, seen)
-    _mark(seen, marks)
 
 
 @jit
-def odd_tree_row(fa, ea, vb, xb, n, c, P, tune, scratch, marks):
-    seen, values, tiny = scratch[3], scratch[9], c.dtype.type(tune[6])
-    seen[:] = np.int32(0)
+def odd_tree_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
+    values, tiny = scratch[9], c.dtype.type(tune[6])
     for k in range(0, n, P[STEP]):
         _tree(fa, vb, k, c, P[STEP], True, tiny, values, seen)
-    _mark(seen, marks)
+
+
+def _scratch(step, slab, dtype):
+    """What a loop writes to: packed values and exponents of B, sums, what was seen of them; then what rows use."""
+    of = lambda kind, n=1: np.empty(n * WIDTH, kind)  # noqa: E731
+    packed = of(dtype, slab), of(np.int16, slab), of(dtype), of(np.int32)
+    aligned = of(np.int16), of(np.int32), of(np.float32), of(np.int32), of(np.float64)
+    more = of(np.int16), of(np.int32), of(np.float64), of(dtype), of(dtype, step)
+    return packed + aligned + more
 
 
 @functools.cache
@@ -545,45 +581,35 @@ def rows_loop(row):
     """The compiled loop over panels, slabs and rows around one of the row functions."""
 
     @jit
-    def loop(fa, ea, b, c, turned, P, tune, start, stop, slab, bad, marks):
+    def loop(fa, ea, b, c, turned, P, tune, start, stop, slab, bad, marks, scratch):
         """c += A @ b for rows start to stop: False if it must not run. bad : of columns. marks : of elements."""
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
-        n, columns = turned.size, c.shape[1]
-        dtype = c.dtype
-        vb, xb = np.empty(slab * WIDTH, dtype), np.empty(slab * WIDTH, np.int16)
-        sums, met = np.empty(WIDTH, dtype), np.empty(WIDTH, np.uint8)
-        scratch = (
-            np.empty(WIDTH, np.int16), np.empty(WIDTH, np.int32), np.empty(WIDTH, np.float32),
-            np.empty(WIDTH, np.int32), np.empty(WIDTH), np.empty(WIDTH, np.int16),
-            np.empty(WIDTH, np.int32), np.empty(WIDTH), np.empty(WIDTH, dtype),
-            np.empty(max(P[STEP], 1) * WIDTH, dtype),
+        fa, ea, P, c = _borrowed(fa), _borrowed(ea), _borrowed(P), _borrowed(c)
+        vb, xb, sums, seen = (
+            _borrowed(scratch[0]), _borrowed(scratch[1]), _borrowed(scratch[2]), _borrowed(scratch[3]),
         )  # fmt: skip
+        rest = (
+            _borrowed(scratch[4]), _borrowed(scratch[5]), _borrowed(scratch[6]), _borrowed(scratch[7]),
+            _borrowed(scratch[8]), _borrowed(scratch[9]), _borrowed(scratch[10]), _borrowed(scratch[11]),
+            _borrowed(scratch[12]), _borrowed(scratch[13]),
+        )  # fmt: skip
+        n, columns = turned.size, c.shape[1]
         for j in range(0, columns, WIDTH):
             width = min(WIDTH, columns - j)
             for k in range(0, n, slab):
                 count = min(slab, n - k)
                 _pack_panel(b, turned, k, count, j, width, P[B_EMIN], vb, xb, bad)
                 for i in range(start, stop):
-                    sums[:] = dtype.type(0)
-                    met[:] = np.uint8(0)
+                    sums[:] = c.dtype.type(0)
+                    seen[:] = np.int32(0)
                     sums[:width] = c[i, j : j + width]
-                    row(
-                        fa[i, k : k + count],
-                        ea[i, k : k + count],
-                        vb,
-                        xb,
-                        count,
-                        sums,
-                        P,
-                        tune,
-                        scratch,
-                        met,
-                    )
+                    fr, er = fa[i, k : k + count], ea[i, k : k + count]
+                    row(fr, er, vb, xb, count, sums, P, tune, rest, seen)
                     c[i, j : j + width] = sums[:width]
                     for l in range(width):  # noqa: E741
-                        marks[i, j + l] |= met[l]
+                        marks[i, j + l] |= seen[l] != 0
         leave_standard_arithmetic(former)
         return True
 
@@ -675,7 +701,7 @@ def _fast_product(row, P, order, records, a, b, c):
     slab = max(1, SLAB // depth) * depth
     values, exponents = np.empty((m, turned.size), c.dtype), np.empty((m, turned.size), np.int16)
     bad_rows, bad_columns = np.zeros(m, np.bool_), np.zeros(n, np.bool_)
-    marks = np.zeros((m, n), np.uint8)
+    marks = np.zeros((m, n), np.bool_)
     _pack_rows(a, turned, P[A_EMIN], values, exponents, bad_rows)
     tune, loop, done = tuning(P, records), rows_loop(row), []
     unit = max(1, n * turned.size // PRODUCTS_PER_UNIT)
@@ -683,9 +709,23 @@ def _fast_product(row, P, order, records, a, b, c):
     def task(first, stop):
         start, end = -(-first // unit), -(-stop // unit)
         if start < end:
-            done.append(
-                loop(values, exponents, b, c, turned, P, tune, start, end, slab, bad_columns, marks)
+            scratch = _scratch(int(P[STEP]), slab, c.dtype)
+            ran = loop(
+                values,
+                exponents,
+                b,
+                c,
+                turned,
+                P,
+                tune,
+                start,
+                end,
+                slab,
+                bad_columns,
+                marks,
+                scratch,
             )
+            done.append(ran)
 
     run_chunks(task, m * unit, UNITS_AT_ONCE)
     if not all(done):
