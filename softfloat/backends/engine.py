@@ -283,7 +283,7 @@ def _choose_scales(E, F, lowest, X, scale, seen):
 
 @jit(inline=True)
 def _sum_products(fa, vb, k, count, chunk, scale, acc, S):
-    """Add the cut products to S + acc, of float64 and int32, acc at first zero; sums of `chunk` products fit in int32."""
+    """Add the cut products to S + acc (float64, int32); acc is zero at first, and holds `chunk` products."""
     stop = k + count
     while stop - k > chunk:
         _add_cut(fa, vb, k, chunk, scale, acc)
