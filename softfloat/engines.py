@@ -9,6 +9,7 @@ with this one), "documentation" (the vendor's text; no recording), "conflict" (p
 Sources: docs/engines.md.
 """
 
+import math
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -109,17 +110,21 @@ class Engine:
         """Products of an instruction."""
         return self.L if self.K is None else self.K
 
-    def __repr__(self):
-        inputs = "/".join(fmt.label for fmt in self.inputs)
+    @property
+    def summary(self):
+        """The parameters that are not the default ones, as text."""
         plain = ("name", "inputs", "acc", "evidence", "note")
-        given = [
+        return ", ".join(
             f"{f.name}={_shown(getattr(self, f.name))}"
             for f in fields(self)
             if f.name not in plain and getattr(self, f.name) != f.default
-        ]
+        )
+
+    def __repr__(self):
+        inputs = "/".join(fmt.label for fmt in self.inputs)
         note = f" ({self.note})" if self.note else ""
         return (
-            f"Engine({self.name}: {inputs} -> {self.acc.label}, {', '.join(given)}; "
+            f"Engine({self.name}: {inputs} -> {self.acc.label}, {self.summary}; "
             f"evidence: {self.evidence}{note})"
         )
 
@@ -289,8 +294,8 @@ def product(engine, a, b, c, rows, columns):
     """
     left, a_format = _operand(engine, *a, "a")
     right, b_format = _operand(engine, *b, "b")
-    left = left.reshape(-1, *left.shape[-2:])
-    right = right.reshape(-1, *right.shape[-2:])
+    left = left.reshape(math.prod(left.shape[:-2]), *left.shape[-2:])
+    right = right.reshape(math.prod(right.shape[:-2]), *right.shape[-2:])
     shape = (len(rows), left.shape[-2], right.shape[-1])
     dtype = engine.acc.carrier
     start = np.zeros(shape, dtype) if c is None else _initial(engine, c).reshape(shape)
@@ -321,10 +326,9 @@ def _operand(engine, given, value, what):
 def _candidates(engine, given):
     """The formats that an operand may be in: that of its dtype alone where that says more than its carrier."""
     dtype = getattr(given, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind not in "biufO":
-        own = as_format(dtype)
-        if own in engine.inputs:
-            return (own,)
+    if isinstance(dtype, np.dtype) and dtype.kind not in "biufOUS":  # a type of ml_dtypes
+        own = tuple(fmt for fmt in engine.inputs if fmt.name == dtype.name)
+        return own or engine.inputs
     return engine.inputs
 
 

@@ -1,16 +1,19 @@
 """Matrix engines: recorded results of hardware, and an independent model in exact fractions."""
 
+import contextlib
 import dataclasses
 import json
 import math
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 from helpers import DATA, NAMED, assert_same_bits, values_of
 
 import softfloat as sf
 from softfloat import engines
+from softfloat.backends import engine as backend
 
 RECORDED = DATA / "engines" / "recordings.npz"
 STORED = np.load(RECORDED)
@@ -341,27 +344,38 @@ def random_engine(seed):
     return engines.Engine(**chosen)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(30), *(pytest.param(s, marks=pytest.mark.exhaustive) for s in range(30, 400))]
+)
 def test_any_engine_equals_the_model_in_fractions(seed):
     engine = random_engine(seed)
     rng = np.random.default_rng(1000 + seed)
     fmt = engine.inputs[0]
     for kind in KINDS:
-        m, k, n = 3, int(rng.integers(1, 20)), 4
+        m, k, n = 2, int(rng.integers(1, 14)), 3
         a, b = drawn(fmt, (m, k), kind, rng), drawn(fmt, (k, n), kind, rng)
         c = drawn(engine.acc, (m, n), "specials" if kind == "specials" else "sparse", rng)
         got = sf.matmul(a, b, engine.acc, c=c, engine=engine)
         assert_same_bits(got, plain_matmul(a, b, c, engine, (fmt, fmt)))
 
 
-@pytest.mark.parametrize("name", engines.presets())
+def distinct():
+    """Names of presets, one of each set of parameters."""
+    seen = {}
+    for name, engine in engines.presets().items():
+        plain = dataclasses.replace(engine, name="", evidence="documentation", note="")
+        seen.setdefault(plain, name)
+    return list(seen.values())
+
+
+@pytest.mark.parametrize("name", distinct())
 def test_presets_equal_the_model_in_fractions(name):
     engine = getattr(engines, name)
     rng = np.random.default_rng(7)
     for kind in KINDS:
         formats = [engine.inputs[rng.integers(len(engine.inputs))] for _ in range(2)]
-        a, b = drawn(formats[0], (2, 37), kind, rng), drawn(formats[1], (37, 3), kind, rng)
-        c = drawn(engine.acc, (2, 3), "sparse", rng)
+        a, b = drawn(formats[0], (2, 19), kind, rng), drawn(formats[1], (19, 2), kind, rng)
+        c = drawn(engine.acc, (2, 2), "sparse", rng)
         used = [next(fmt for fmt in engine.inputs if are_values(fmt, x)) for x in (a, b)]
         got = sf.matmul(a, b, engine.acc, c=c, engine=engine)
         if engine.cut is not None:
@@ -372,3 +386,289 @@ def test_presets_equal_the_model_in_fractions(name):
 
 def are_values(fmt, x):
     return np.array_equal(sf.quantize(x, fmt), x, equal_nan=fmt.has_nan)
+
+
+# ---------------------------------------------------------------- vector loops
+LOOPS = {
+    "early_row": (
+        "h100_fp8",
+        "ada_fp8_fp16",
+        "a100_tf32",
+        "h100_bf16",
+        "h100_fp8_mma_fp16",
+        "b200_fp8",
+    ),
+    "late_row": ("cdna3_bf16", "cdna3_fp8"),
+    "exact_row": ("arm_bf16_ebf", "cdna1_fp16_exact"),
+    "chain_row": ("avx512_bf16", "nvidia_fp64"),
+    "evenodd_row": ("amx_bf16", "amx_fp16"),
+    "tree_row": ("cdna2_fp16", "cdna1_bf16"),
+    "odd_tree_row": ("arm_bf16",),
+}
+SHAPES = [
+    (5, 70, 150),
+    (150, 33, 9),
+    (3, 1100, 20),
+]  # panels with a rest; more rows than columns; two slabs
+
+
+@contextlib.contextmanager
+def loops(monkeypatch, wanted):
+    """Without vector loops, or with a count of the elements they form and of those they leave to the definition."""
+    counts = {"formed": 0, "left": 0, "rows": set()}
+    plain = backend._fast_product
+
+    def counted(row, *arguments):
+        found = plain(row, *arguments)
+        counts["rows"].add(row.__name__)
+        counts["formed"] += found[1].size
+        counts["left"] += int(np.count_nonzero(found[1]))
+        return found
+
+    with monkeypatch.context() as patch:
+        if wanted:
+            patch.setattr(backend, "_fast_product", counted)
+        else:
+            patch.setattr(backend, "choose", lambda *arguments: None)
+        yield counts
+
+
+@pytest.mark.parametrize(
+    ("loop", "name"), [(loop, name) for loop, names in LOOPS.items() for name in names]
+)
+def test_vector_loops_equal_the_definition(loop, name, monkeypatch):
+    engine = getattr(engines, name)
+    rng = np.random.default_rng(11)
+    for i, kind in enumerate((*KINDS, "ordinary", "ordinary")):
+        m, k, n = SHAPES[i % len(SHAPES)]
+        one, other = (engine.inputs[rng.integers(len(engine.inputs))] for _ in range(2))
+        a, b = drawn(one, (m, k), kind, rng), drawn(other, (k, n), kind, rng)
+        c = drawn(engine.acc, (m, n), "wide", rng) if i % 2 else None
+        call = lambda: sf.matmul(a, b, engine.acc, c=c, engine=engine)  # noqa: B023, E731
+        with loops(monkeypatch, True) as counts:
+            got = call()
+        with loops(monkeypatch, False):
+            assert_same_bits(got, call())
+        assert counts["rows"] == {loop}
+        if kind in ("ordinary", "sparse"):
+            assert counts["formed"] == m * n
+            assert counts["left"] == 0, "the vector loops were right for nothing"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_vector_loops_of_other_parameters_equal_the_definition(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    base = getattr(engines, ["h100_fp16", "cdna3_fp16", "cdna2_fp16", "h100_fp8_mma"][seed % 4])
+    L = int(rng.choice([1, 2, 3, 6, 8]))
+    changes = {"L": L, "K": L * int(rng.choice([1, 2, 5])), "order": "natural"}
+    if base.kind == "fused":
+        changes["F"] = int(rng.choice([9, 13, 24, 25, 26, 28]))
+        changes["Fp"] = changes["F"] + int(rng.integers(0, 8))
+        changes["acc"] = [sf.binary32, sf.binary16, sf.Format(6, 9)][rng.integers(3)]
+        changes["out_man"] = [None, 7][rng.integers(2)]
+        changes["out"] = ["toward_zero", "ties_to_even"][rng.integers(2)]
+        changes["Emin"] = None if base.c_in == "late" else [None, -10][rng.integers(2)]
+    engine = dataclasses.replace(base, **changes)
+    a, b = (drawn(engine.inputs[0], shape, "wide", rng) for shape in ((4, 61), (61, 140)))
+    with loops(monkeypatch, True) as counts:
+        got = sf.matmul(a, b, engine.acc, engine=engine)
+    assert counts["formed"] == got.size
+    with loops(monkeypatch, False):
+        assert_same_bits(got, sf.matmul(a, b, engine.acc, engine=engine))
+
+
+def test_int32_sums_of_many_largest_products_do_not_overflow(monkeypatch):
+    for name in ("b200_fp8", "h100_fp16", "h100_bf16"):
+        engine = getattr(engines, name)
+        fmt = engine.inputs[0]
+        top = np.full(
+            (2, 64), sf.quantize(2.0, fmt, rounding="toward_zero") - fmt.epsilon, np.float32
+        )
+        with loops(monkeypatch, True) as counts:
+            got = sf.matmul(top, top.T, sf.binary32, engine=engine)
+        assert counts["formed"] == 4 and counts["left"] == 0
+        with loops(monkeypatch, False):
+            assert_same_bits(got, sf.matmul(top, top.T, sf.binary32, engine=engine))
+
+
+def test_results_just_below_the_smallest_normal_are_flushed():
+    """2**-126 * (1 - 2**-24), rounded to 24 bits with unbounded exponent, stays below 2**-126 and is flushed;
+    2**-126 * (1 - 2**-26) is rounded up to 2**-126. Rounded on the grid of subnormals, both would be 2**-126."""
+    a = np.array([[2.0**-126, 2.0**-75]], np.float32)
+    for power, want in ((-75, 0.0), (-77, 2.0**-126)):
+        b = np.array([[1.0], [-(2.0**power)]], np.float32)
+        got = sf.matmul(
+            a, b, sf.binary32, engine=dataclasses.replace(engines.avx512_bf16, order=(0, 1))
+        )
+        assert got[0, 0] == want
+
+
+# ---------------------------------------------------------------- the call
+def pair(fmt, m=6, k=40, n=7, seed=3):
+    rng = np.random.default_rng(seed)
+    return drawn(fmt, (m, k), "ordinary", rng), drawn(fmt, (k, n), "ordinary", rng)
+
+
+def test_shapes_follow_matmul():
+    engine, (a, b) = engines.a100_fp16, pair(sf.binary16)
+    full = sf.matmul(a, b, sf.binary32, engine=engine)
+    assert_same_bits(sf.matmul(a[0], b, sf.binary32, engine=engine), full[0])
+    assert_same_bits(sf.matmul(a, b[:, 0], sf.binary32, engine=engine), full[:, 0])
+    one = sf.matmul(a[0], b[:, 0], sf.binary32, engine=engine)
+    assert np.ndim(one) == 0 and one == full[0, 0]
+    stacked = np.stack([a, -a, 2 * a])
+    batched = sf.matmul(stacked[:, None], np.stack([b, b[:, ::-1]]), sf.binary32, engine=engine)
+    assert batched.shape == (3, 2, 6, 7)
+    assert_same_bits(batched[1, 1], sf.matmul(-a, b[:, ::-1], sf.binary32, engine=engine))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 3, 0)])
+def test_empty_sizes(shape):
+    m, k, n = shape
+    a, b, c = (
+        np.ones((m, k), np.float32),
+        np.ones((k, n), np.float32),
+        np.full((m, n), 1.5, np.float32),
+    )
+    got = sf.matmul(a, b, sf.binary32, engine=engines.h100_fp8)
+    assert got.shape == (m, n) and not got.any()
+    if k == 0:
+        assert_same_bits(sf.matmul(a, b, sf.binary32, c=c, engine=engines.h100_fp8), c)
+
+
+@pytest.mark.parametrize("name", ["h100_fp8", "avx512_bf16", "cdna3_fp8"])
+def test_no_layout_and_no_number_of_threads_changes_a_bit(name):
+    engine = getattr(engines, name)
+    a, b = pair(engine.inputs[0], 300, 200, 160)
+    want = sf.matmul(a, b, sf.binary32, engine=engine)
+    frozen = a.copy()
+    frozen.flags.writeable = False
+    views = [
+        (np.asfortranarray(a), b[:, ::-1].copy()[:, ::-1]),
+        (frozen, np.repeat(b, 2, axis=0)[::2]),
+        (a.astype(np.float64), b.astype(">f4")),
+    ]
+    threads = sf.get_num_threads()
+    try:
+        for count, (x, y) in zip((1, 2, 3), views, strict=True):
+            sf.set_num_threads(count)
+            assert_same_bits(sf.matmul(x, y, sf.binary32, engine=engine), want)
+    finally:
+        sf.set_num_threads(threads)
+
+
+def test_out_and_the_final_rounding():
+    a, b = pair(sf.binary16)
+    exact = sf.matmul(a, b, sf.binary32, engine=engines.a100_fp16)
+    out = np.empty((6, 7), np.float32)
+    assert sf.matmul(a, b, sf.bfloat16, engine=engines.a100_fp16, out=out) is out
+    assert_same_bits(out, sf.quantize(exact, sf.bfloat16))
+
+
+def test_promotion_and_split_are_sums_of_their_parts():
+    engine, (a, b) = engines.h100_fp8, pair(sf.float8_e4m3fn, k=300)
+    part = lambda s: sf.matmul(a[:, s], b[s], sf.binary32, engine=engine)  # noqa: E731
+    runs = [part(slice(k, k + 128)) for k in (0, 128, 256)]
+    c = np.full((6, 7), 3.0, np.float32)
+    promoted = dataclasses.replace(engine, promote=128)
+    assert_same_bits(
+        sf.matmul(a, b, sf.binary32, c=c, engine=promoted), ((c + runs[0]) + runs[1]) + runs[2]
+    )
+    split = dataclasses.replace(engine, split=2)
+    assert_same_bits(
+        sf.matmul(a, b, sf.binary32, engine=split), part(slice(0, 256)) + part(slice(256, 300))
+    )
+
+
+def test_subnormal_operands_are_read_in_the_format_of_the_operand():
+    """2**-7 is subnormal in E4M3, of exponent -6 there, and normal in E5M2: what is cut differs by one bit."""
+    a = np.zeros((1, 32), np.float32)
+    a[0, :2] = 2.0**-7, 2.0**-9
+    b = np.zeros((32, 1), np.float32)
+    b[0], b[1] = 1.0, 2.0**-6
+    by_values = sf.matmul(a, b, sf.binary32, engine=engines.ada_fp8)
+    pinned = dataclasses.replace(engines.ada_fp8, inputs=sf.float8_e5m2)
+    by_choice = sf.matmul(a, b, sf.binary32, engine=pinned)
+    by_dtype = sf.matmul(a.astype(ml_dtypes.float8_e5m2), b, sf.binary32, engine=engines.ada_fp8)
+    for got, fmt in ((by_values, sf.float8_e4m3fn), (by_choice, sf.float8_e5m2)):
+        assert_same_bits(got, plain_matmul(a, b, np.zeros((1, 1)), engines.ada_fp8, (fmt, fmt)))
+    formats = (sf.float8_e5m2, sf.float8_e4m3fn)
+    assert_same_bits(by_dtype, plain_matmul(a, b, np.zeros((1, 1)), engines.ada_fp8, formats))
+
+
+def test_mixed_formats_are_accepted():
+    a = np.array([[448.0, 1.125]], np.float32)  # E4M3 alone
+    b = np.array([[57344.0], [2.0**-16]], np.float32)  # E5M2 alone
+    assert sf.matmul(a, b, sf.binary32, engine=engines.h100_fp8)[0, 0] == 448.0 * 57344.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rounding": "toward_zero"}, "rounding="),
+        ({"product": None}, "product="),
+        ({"accumulator": sf.binary32}, "accumulator="),
+        ({"order": "pairwise"}, "order="),
+        ({"fma": True}, "fma="),
+        ({"seed": 1}, "seed="),
+        ({"saturate": True}, "saturate="),
+    ],
+)
+def test_options_that_contradict_the_engine_are_refused(change, message):
+    a, b = pair(sf.binary16)
+    with pytest.raises(ValueError, match=message):
+        sf.matmul(a, b, sf.binary32, engine=engines.a100_fp16, **change)
+
+
+def test_values_of_other_formats_are_refused_by_name_and_place():
+    a, b = pair(sf.binary16)
+    a[2, 5] = 1 + 2.0**-20
+    with pytest.raises(ValueError, match=r"takes a as values of binary16; element \(2, 5\)"):
+        sf.matmul(a, b, sf.binary32, engine=engines.a100_fp16)
+    with pytest.raises(ValueError, match=r"takes c as values of binary16; element \(0, 0\)"):
+        sf.matmul(b.T, b, sf.binary16, c=1 + 2.0**-20, engine=engines.a100_fp16_fp16)
+    with pytest.raises(TypeError, match="engine must be an Engine"):
+        sf.matmul(b.T, b, sf.binary32, engine="h100_fp8")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "sum"}, "kind must be one of"),
+        ({"L": 0}, "L must be in"),
+        ({"K": 5}, "K must be a multiple"),
+        ({"F": 99}, "F must be in"),
+        ({"order": (0, 1)}, "order must be a permutation"),
+        ({"around": "ties_to_even"}, "around must be"),
+        ({"out": "stochastic"}, "out must be"),
+        ({"kind": "fma"}, "goes with kind="),
+        ({"groups": 2}, 'go with c_in="late"'),
+        ({"acc": sf.float8_e4m3fn}, "acc must be"),
+        ({"inputs": sf.binary64}, "inputs must be"),
+        ({"evidence": "rumour"}, "evidence must be"),
+    ],
+)
+def test_parameters_are_checked(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(engines.h100_fp8, **change)
+
+
+def test_presets_show_their_evidence():
+    for name, engine in engines.presets().items():
+        assert getattr(sf.engines, name) is engine and engine.name == name
+        assert f"evidence: {engine.evidence}" in repr(engine)
+    assert engines.cdna1_fp16.evidence == engines.amx_bf16.evidence == "conflict"
+    assert engines.h100_fp8.evidence == "hardware"
+
+
+def documented(engine):
+    """The row of docs/engines.md for a preset."""
+    inputs = ", ".join(fmt.label for fmt in engine.inputs)
+    evidence = engine.evidence + (f": {engine.note}" if engine.note else "")
+    return f"| `{engine.name}` | {inputs} | {engine.acc.label} | {engine.summary} | {evidence} |"
+
+
+def test_the_page_lists_every_preset_as_it_is():
+    page = (DATA.parent.parent / "docs" / "engines.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `") and line.count("|") == 6]
+    assert rows == [documented(engine) for engine in engines.presets().values()]
