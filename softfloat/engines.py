@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from softfloat.backends.engine import engine_product
+from softfloat.backends.engine import converted, engine_product
 from softfloat.format import Format
 from softfloat.formats import (
     as_format,
@@ -67,6 +67,13 @@ class Engine:
     split : number of parts of k whose sums are formed apart.   split_tile : parts are made of tiles of so many
         products.   split_runs : "contiguous" (runs of tiles) or "interleaved" (tile t goes to part t modulo split).
     split_order : how the parts are added: "serial" or "pairwise".
+
+    >>> import numpy as np, softfloat as sf
+    >>> x = np.array([1.0, 2.0**-7], np.float32)
+    >>> float(sf.matmul(x, x, sf.binary32, engine=sf.engines.h100_fp8))  # 2**-14 is cut off
+    1.0
+    >>> float(sf.matmul(x, x, sf.binary32, engine=sf.engines.h100_fp8_mma))
+    1.00006103515625
     """
 
     name: str = "engine"
@@ -313,8 +320,7 @@ def _operand(engine, given, value, what):
     for fmt in _candidates(engine, given):
         stray = _first_stray(value, fmt)
         if stray is None:
-            with np.errstate(all="ignore"):
-                value = value.astype(carrier, copy=False)
+            value = converted(value, carrier)
             return value if engine.cut is None else _cut_to(value, engine.cut), fmt
     labels = " or ".join(fmt.label for fmt in _candidates(engine, given))
     raise ValueError(
@@ -354,8 +360,7 @@ def _initial(engine, c):
         raise ValueError(
             f"{engine.name} takes c as values of {engine.acc.label}; element {stray} is {c[stray]!r}"
         )
-    with np.errstate(all="ignore"):
-        return c.astype(engine.acc.carrier)
+    return converted(c, engine.acc.carrier)
 
 
 def _split_product(engine, P, bits, a, b, c):

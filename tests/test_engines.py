@@ -4,16 +4,23 @@ import contextlib
 import dataclasses
 import json
 import math
+import platform
 from fractions import Fraction
 
+import llvmlite.binding
 import ml_dtypes
+import numba
 import numpy as np
 import pytest
 from helpers import DATA, NAMED, assert_same_bits, values_of
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 import softfloat as sf
 from softfloat import engines
 from softfloat.backends import engine as backend
+from softfloat.bits import leave_standard_arithmetic
 
 RECORDED = DATA / "engines" / "recordings.npz"
 STORED = np.load(RECORDED)
@@ -659,6 +666,101 @@ def test_presets_show_their_evidence():
         assert f"evidence: {engine.evidence}" in repr(engine)
     assert engines.cdna1_fp16.evidence == engines.amx_bf16.evidence == "conflict"
     assert engines.h100_fp8.evidence == "hardware"
+
+
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+
+
+@numba.njit
+def set_control_word(word):
+    leave_standard_arithmetic(word)
+
+
+@pytest.mark.skipif(not X86, reason="sets the control word of x86")
+@pytest.mark.parametrize("word", [0x9FC0, 0x5F80], ids=["flush", "round-up"])
+@pytest.mark.parametrize("name", ["a100_bf16", "cdna2_bf16", "cdna1_bf16", "arm_bf16_ebf"])
+def test_results_do_not_depend_on_the_control_word(name, word):
+    engine = getattr(engines, name)
+    rng = np.random.default_rng(5)
+    tiny = drawn(sf.bfloat16, (9, 40), "subnormal", rng)
+    b, c = drawn(sf.bfloat16, (40, 11), "wide", rng), drawn(sf.binary32, (9, 11), "subnormal", rng)
+    wide = tiny.astype(np.float64)  # what NumPy converts below loses subnormals
+    calls = [
+        lambda: sf.matmul(tiny, b, sf.binary32, c=c, engine=engine),
+        lambda: sf.matmul(wide, b, sf.binary64, c=c, engine=engine),
+    ]
+    want = [call() for call in calls]
+    set_control_word(word)
+    try:
+        got = [call() for call in calls]
+    finally:
+        set_control_word(0x1F80)
+    for left, right in zip(got, want, strict=True):
+        assert left.tobytes() == right.tobytes()
+
+
+class BFloat(ir.Type):
+    """LLVM's bfloat, which llvmlite lacks."""
+
+    def _to_string(self):
+        return "bfloat"
+
+    def __eq__(self, other):
+        return isinstance(other, BFloat)
+
+    def __hash__(self):
+        return hash(BFloat)
+
+
+@intrinsic
+def vdpbf16ps(context, c, a, b, d):
+    """The instruction, on addresses of 16 binary32 numbers, of 32 bfloat16 numbers twice, and of the result."""
+
+    def generate(context, builder, signature, arguments):
+        numbers, words = ir.VectorType(ir.FloatType(), 16), ir.VectorType(ir.IntType(32), 16)
+        pairs = ir.VectorType(BFloat(), 32)
+        kind = ir.FunctionType(numbers, [numbers, pairs, pairs])
+        step = ir.Function(builder.module, kind, "llvm.x86.avx512bf16.dpbf16ps.512")
+        loaded = []
+        for address, held in zip(arguments, (numbers, words, words), strict=False):
+            loaded.append(builder.load(builder.inttoptr(address, held.as_pointer())))
+            loaded[-1].align = 4
+        c, a, b = loaded
+        d = builder.call(step, [c, builder.bitcast(a, pairs), builder.bitcast(b, pairs)])
+        builder.store(d, builder.inttoptr(arguments[3], numbers.as_pointer())).align = 4
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * 4), generate
+
+
+@numba.njit
+def run_vdpbf16ps(c, a, b, d):
+    for i in range(0, 4 * c.size, 64):
+        vdpbf16ps(c.ctypes.data + i, a.ctypes.data + i, b.ctypes.data + i, d.ctypes.data + i)
+
+
+@pytest.mark.skipif(
+    not llvmlite.binding.get_host_cpu_features().get("avx512bf16"), reason="has no VDPBF16PS"
+)
+@pytest.mark.parametrize("kind", ["any code", "near the smallest normal", "rounded to it"])
+def test_avx512_bf16_is_what_this_processor_does(kind):
+    rng, n = np.random.default_rng(2), 1 << 14
+    if kind == "any code":
+        a, b = (rng.integers(0, 1 << 16, (n, 2), dtype=np.uint16) for _ in range(2))
+        c = rng.integers(0, 1 << 32, n, dtype=np.uint32)
+    else:
+        low = 0 if kind == "rounded to it" else 24
+        a = (rng.integers(50, 56, (n, 2)) << 7 | rng.integers(0, 256, (n, 2)) << 8 & 0x807F).astype(
+            np.uint16
+        )
+        b = (rng.integers(52, 60, (n, 2)) + low << 7 | rng.integers(0, 128, (n, 2))).astype(
+            np.uint16
+        )
+        c = (rng.integers(-2, 3, n) + (1 << 23) | rng.integers(0, 2, n) << 31).astype(np.uint32)
+    d = np.empty(n, np.float32)
+    run_vdpbf16ps(c.view(np.float32), a.view(np.uint32), b.view(np.uint32), d)
+    x, y = (decoded(codes, "bf16") for codes in (a, b))
+    assert_same_bits(dots(x, y, c.view(np.float32), sf.binary32, engines.avx512_bf16), d)
 
 
 def documented(engine):

@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 
 from softfloat._jit import jit
 from softfloat.backends.contract import make_nans_canonical
+from softfloat.backends.cpu import cast
 from softfloat.backends.threads import run_chunks
 from softfloat.bits import (
     UNKNOWN,
@@ -101,9 +102,25 @@ def define_elements(a, b, n, elements, columns, c, order, P, F, out):
         out[e] = engine_dot(a, b, i, j, n, c[e], order, P, F, work)
 
 
+def converted(x, dtype):
+    """x in another carrier that holds all its values, subnormal or not."""
+    if x.dtype == dtype:
+        return x
+    out = np.empty(x.shape, dtype)
+    if not cast(_plain(x).reshape(-1), out.reshape(-1)):
+        with np.errstate(all="ignore"):
+            out[...] = x
+    return out
+
+
+def _plain(x):
+    """x with its numbers side by side, writeable: the one kind of array that the loops are compiled for."""
+    return np.require(x, requirements=("C", "W"))
+
+
 def _bits(x):
     """Values as a flat array of float64 bits, in C order."""
-    return np.ascontiguousarray(x, np.float64).reshape(-1).view(np.int64)
+    return np.ascontiguousarray(converted(x, np.float64)).reshape(-1).view(np.int64)
 
 
 def define(P, order, records, a, b, c, elements):
@@ -111,9 +128,8 @@ def define(P, order, records, a, b, c, elements):
     rows, i = np.unique(elements // c.shape[1], return_inverse=True)
     columns, j = np.unique(elements % c.shape[1], return_inverse=True)
     n, width = a.shape[1], max(len(columns), 1)
-    with np.errstate(all="ignore"):
-        left, right = _bits(a[rows]), _bits(b[:, columns].T)
-        start = _bits(c.reshape(-1)[elements])
+    left, right = _bits(a[rows]), _bits(b[:, columns].T)
+    start = _bits(c.reshape(-1)[elements])
     places = i * width + j
     out = np.empty(elements.size)
     target = out.view(np.int64)
@@ -149,10 +165,12 @@ def _borrowed(context, x):
 @jit(inline=True)
 def _exponent(x, emin):
     """The exponent of a float32, at least emin (an int32); ZERO_EXPONENT of a zero."""
-    e = np.int32(shr(magnitude(to_bits(x)), np.uint32(23)))
-    e = np.int32(e - np.int32(127))
+    m = magnitude(
+        to_bits(x)
+    )  # integers: a processor that flushes subnormals would take them for zeros
+    e = np.int32(np.int32(shr(m, np.uint32(23))) - np.int32(127))
     e = e if e > emin else emin
-    return np.int16(e) if x != np.float32(0) else np.int16(ZERO_EXPONENT)
+    return np.int16(e) if m != zero_like(m) else np.int16(ZERO_EXPONENT)
 
 
 @jit
@@ -181,7 +199,8 @@ def _pack_panel(B, turned, k0, n, j, width, emin, values, exponents, bad):
             row = B[source]
             for l in range(width):  # noqa: E741
                 x = row[j + l]
-                bad[j + l] |= not (x - x == 0)
+                if not (x - x == 0):
+                    bad[j + l] = True  # the one value that threads write here
                 values[place + l] = x
                 exponents[place + l] = _exponent(np.float32(x), np.int32(emin))
 
@@ -684,11 +703,6 @@ def _flush(x, emin):
     return np.where(np.abs(x) < 2.0**emin, np.copysign(x.dtype.type(0), x), x)
 
 
-def _plain(x):
-    """x with its numbers side by side, writeable: the one kind of array that the loops are compiled for."""
-    return np.require(x, requirements=("C", "W"))
-
-
 def _fast_product(row, P, order, records, a, b, c):
     """(c + a @ b, which elements are to be formed anew), or None where the loops must not run."""
     if P[FLUSH_IN]:
@@ -711,20 +725,8 @@ def _fast_product(row, P, order, records, a, b, c):
         if start < end:
             scratch = _scratch(int(P[STEP]), slab, c.dtype)
             ran = loop(
-                values,
-                exponents,
-                b,
-                c,
-                turned,
-                P,
-                tune,
-                start,
-                end,
-                slab,
-                bad_columns,
-                marks,
-                scratch,
-            )
+                values, exponents, b, c, turned, P, tune, start, end, slab, bad_columns, marks, scratch
+            )  # fmt: skip
             done.append(ran)
 
     run_chunks(task, m * unit, UNITS_AT_ONCE)
@@ -751,7 +753,7 @@ def engine_product(P, order, records, bits, a, b, c):
     out, marks = (np.empty(c.shape, c.dtype), np.ones(c.shape, bool)) if found is None else found
     elements = np.flatnonzero(marks)
     if elements.size:
-        with np.errstate(all="ignore"):
-            out.reshape(-1)[elements] = define(P, order, records, a, b, c, elements)
+        found = define(P, order, records, a, b, c, elements)
+        out.reshape(-1)[elements] = converted(found, out.dtype)
     make_nans_canonical(out.reshape(-1))
     return out
