@@ -1,5 +1,6 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
+from softfloat import engines
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -133,6 +134,7 @@ __all__ = [
     "dot",
     "einsum",
     "encode",
+    "engines",
     "equal",
     "finfo",
     "float16",

@@ -16,7 +16,17 @@ LAYERS = [
     {"formats", "codec", "operands"},
     {"ops"},
     {"backends"},
-    {"functional", "comparison", "reductions", "products", "contractions", "context", "status"},
+    {
+        "functional",
+        "comparison",
+        "elementary",
+        "engines",
+        "reductions",
+        "products",
+        "contractions",
+        "context",
+        "status",
+    },
     {"array", "numba_types", "scalar"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
