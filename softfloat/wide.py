@@ -25,10 +25,21 @@ from softfloat._jit import jit
 from softfloat.bits import add, and_, fma, or_, shl, shr, sub, to_float, xor
 from softfloat.fast import _as_value, _beyond, _infinite
 from softfloat.fixed_point import FixedPoint
-from softfloat.format import FLAGS, FLOAT64, FLUSH, GRADUAL, GRID, NAN_QUOTIENTS, UNDERFLOW
+from softfloat.format import (
+    FLAGS,
+    FLOAT64,
+    FLUSH,
+    GRADUAL,
+    GRID,
+    NAN_QUOTIENTS,
+    SIGNED_NAN,
+    UNDERFLOW,
+)
 from softfloat.rounding import AWAY, EVEN, ODD, STOCHASTIC, VARIANT_B, VARIANT_C, ZERO
 
-NEVER, ALWAYS, PERHAPS = range(3)  # whether bits of z itself are cut off: p = 53, below, the universal form
+NEVER, ALWAYS, PERHAPS = range(
+    3
+)  # whether bits of z itself are cut off: p = 53, below, the universal form
 MAGNITUDE = (1 << 63) - 1
 FIELD = (1 << 52) - 1
 INFINITY = 0x7FF << 52
@@ -49,8 +60,10 @@ UNLIMITED = 1 << 20  # an exponent beyond all
     INFINITE,  # of what an infinite operand becomes
     WORD_KEEP,  # mask of the used bits of a word, at the top of 64
     WORD_END,  # the bit below them that variant B sets
+    ZERO_SIGN,  # mask of the sign that a zero may have
+    NAN_SIGN,  # and a NaN
     CONSTANTS,
-) = range(11)
+) = range(13)
 
 
 @dataclass(frozen=True)
@@ -66,7 +79,6 @@ class WideForm:
     whole: bool
     fine: bool
     negative_zero: bool
-    signed_nan: bool
 
 
 def wide_form(operation, fmt, mode, saturate, random_bits, variant):
@@ -90,7 +102,6 @@ def wide_form(operation, fmt, mode, saturate, random_bits, variant):
         whole,
         mode == STOCHASTIC and random_bits + variant > FLOAT64.mantissa_bits - m,
         fmt.has_negative_zero,
-        fmt.specials == "fn",
     )
 
 
@@ -109,6 +120,8 @@ def wide_constants(fmt, mode, saturate, random_bits, variant):
     P[INFINITE] = bits(_as_value(fmt, _infinite(fmt, saturate)))
     P[WORD_KEEP] = -1 << (64 - random_bits)
     P[WORD_END] = 1 << (63 - random_bits) if variant == VARIANT_B else 0
+    P[ZERO_SIGN] = -1 << 63 if fmt.has_negative_zero else 0
+    P[NAN_SIGN] = -1 << 63 if fmt.parameters[FLAGS] & SIGNED_NAN else 0
     return P
 
 

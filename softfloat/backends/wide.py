@@ -23,7 +23,6 @@ from softfloat.backends.cpu import (
 )
 from softfloat.bits import (
     UNKNOWN,
-    add,
     and_,
     binade,
     enter_standard_arithmetic,
@@ -67,6 +66,7 @@ from softfloat.wide import (
     LARGEST,
     LOWEST,
     MAGNITUDE,
+    NAN_SIGN,
     NEVER,
     ONE_BITS,
     OVERFLOW,
@@ -76,12 +76,15 @@ from softfloat.wide import (
     SMALLEST,
     WORD_END,
     WORD_KEEP,
+    ZERO_SIGN,
     carry_of_error,
     wide_core,
     word_parts,
 )
 
-WIDE_BLOCK = 2048  # elements that are computed anew together; their operands stay in the first-level cache
+WIDE_BLOCK = (
+    2048  # elements that are computed anew together; their operands stay in the first-level cache
+)
 FAR = 400  # binary places beyond which the smaller addend only breaks ties
 NOTHING = 5000  # minus the exponent of a zero
 DEEPEST = 59  # places cut off that are kept for the decision, the last one jammed
@@ -92,18 +95,26 @@ LARGE_BITS = int(np.float64(LARGE).view(np.int64))
 
 
 @functools.cache
-def wide_loop(operation, form, universal):
+def wide_loop(operation, form):
     """run(a, b, c, out, P, redo, key, offset): an operation on flat float64 arrays, rounded to the format of P.
 
     Sets redo[j] for each WIDE_BLOCK elements that are outside the fast form's domain; what out holds there is void.
-    The universal loop computes the blocks whose redo[j] is set. An operand of one element stands for as many as needed.
-    out shares no memory with the operands. Returns False, having done nothing, on processors whose floating-point
-    control word cannot be read.
+    An operand of one element stands for as many as needed. out shares no memory with the operands. Returns False,
+    having done nothing, on processors whose floating-point control word cannot be read.
     """
-    op = FAST_OPERATIONS[operation]
-    random = int(form.mode >= STOCHASTIC)
-    again = int(universal)
-    compute = (universal_block if universal else fast_block)(op, form)
+    return _block_loop(fast_block(FAST_OPERATIONS[operation], form), form.mode, False)
+
+
+@functools.cache
+def universal_loop(operation, mode):
+    """run(a, b, c, out, P, redo, key, offset): as `wide_loop`, for the blocks whose redo[j] is set, of any operands."""
+    return _block_loop(universal_block(FAST_OPERATIONS[operation], mode), mode, True)
+
+
+def _block_loop(compute, mode, flagged):
+    """run(...) that hands compute(xs, ys, zs, target, P, halves) every block, or those that are flagged."""
+    random = int(mode >= STOCHASTIC)
+    again = int(flagged)
 
     @jit
     def run(a, b, c, out, P, redo, key, offset):
@@ -138,7 +149,7 @@ def wide_loop(operation, form, universal):
 @jit(inline=True)
 def repeated(x):
     """A block of copies of an only element; nothing where there are more."""
-    return np.full(WIDE_BLOCK if x.size == 1 else 0, x[0])
+    return np.full(WIDE_BLOCK if x.size == 1 else 0, x[0] if x.size == 1 else 0.0)
 
 
 @jit(inline=True)
@@ -458,9 +469,8 @@ def native_form(op, mode):
 
 
 @functools.cache
-def universal_number(op, form):
+def universal_number(op, mode):
     """number(x, y, w, P, word) -> (magnitude of the rounded result, sign, whether the exact result is zero)."""
-    mode = form.mode
     scaled = scaled_form(op)
     rounded = rounding_form(FMA if op == ADD else op, mode, PERHAPS, mode == STOCHASTIC)
 
@@ -489,13 +499,11 @@ def universal_number(op, form):
 
 
 @functools.cache
-def universal_form(op, form):
+def universal_form(op, mode):
     """result(x, y, w, P, word): one element, whatever its operands."""
-    mode = form.mode
-    number = universal_number(op, form)
+    number = universal_number(op, mode)
     native = native_form(op, mode)
     directed = mode in (POSITIVE, NEGATIVE)
-    signed_nan, negative_zero = form.signed_nan, form.negative_zero
 
     @jit(inline=True)
     def result(x, y, w, P, word):
@@ -512,10 +520,8 @@ def universal_form(op, form):
         special |= zero
         value = (infinite if abs(own) == math.inf else abs(own)) if special else value
         sign = sign_bit(to_bits(own)) if special else sign
-        if not signed_nan:
-            sign = sign if value == value else none
-        if not negative_zero:
-            sign = none if value == 0.0 else sign
+        sign = sign if value == value else and_(sign, np.uint64(P[NAN_SIGN]))
+        sign = and_(sign, np.uint64(P[ZERO_SIGN])) if value == 0.0 else sign
         value = value if value == value else to_float(np.uint64(QUIET_NAN))
         return to_float(or_(to_bits(value), sign))
 
@@ -523,10 +529,10 @@ def universal_form(op, form):
 
 
 @functools.cache
-def universal_block(op, form):
+def universal_block(op, mode):
     """block(xs, ys, zs, target, P, halves): the universal form of a block; returns False, as nothing is left to do."""
-    result = universal_form(ADD if op == SUBTRACT else op, form)
-    random = int(form.mode >= STOCHASTIC)
+    result = universal_form(ADD if op == SUBTRACT else op, mode)
+    random = int(mode >= STOCHASTIC)
 
     @jit(inline=True)
     def block(xs, ys, zs, target, P, halves):
