@@ -6,7 +6,7 @@ magnitude lies at or above the integer `below`: z's own, less one where the erro
 `wide_core`, rounds `below` and what the error says about the rest to a multiple of 2**shift:
 
 *in place*: `below` is the pattern of bits itself, exponent and sign included, and `shift` the same for every element.
-Right where the result is a normal number of the format and no error underflows: `limits` has the bounds.
+Right where the result is a normal number of the format and no error underflows: its loop watches that.
 
 *universal*: `below` is a significand of 53 bits beside an exponent of its own; `shift` grows below the normal range.
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from softfloat._jit import jit
 from softfloat.bits import add, and_, fma, or_, shl, shr, sub, to_float, xor
-from softfloat.fast import _as_value, _beyond, _infinite
+from softfloat.fast import code_beyond, code_of_infinity, value_of_code
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import (
     FLAGS,
@@ -68,8 +68,9 @@ UNLIMITED = 1 << 20  # an exponent beyond all
 
 @dataclass(frozen=True)
 class WideForm:
-    """What is compiled for a format and mode.
+    """What the fast loop is compiled for.
 
+    cut : whether bits of z are cut off.
     whole : the format's range is float64's own and overflow gives what float64 gives.
     fine : words have bits below z's last place.
     """
@@ -116,8 +117,8 @@ def wide_constants(fmt, mode, saturate, random_bits, variant):
     P[FLUSHED] = fmt.emin if underflow == FLUSH else -UNLIMITED
     P[SMALLEST] = bits(2.0**fmt.emin)
     P[LARGEST] = bits(fmt.max)
-    P[OVERFLOW] = bits(_as_value(fmt, _beyond(fmt, mode, saturate)))
-    P[INFINITE] = bits(_as_value(fmt, _infinite(fmt, saturate)))
+    P[OVERFLOW] = bits(value_of_code(fmt, code_beyond(fmt, mode, saturate)))
+    P[INFINITE] = bits(value_of_code(fmt, code_of_infinity(fmt, saturate)))
     P[WORD_KEEP] = -1 << (64 - random_bits)
     P[WORD_END] = 1 << (63 - random_bits) if variant == VARIANT_B else 0
     P[ZERO_SIGN] = -1 << 63 if fmt.has_negative_zero else 0

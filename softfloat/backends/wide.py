@@ -168,10 +168,10 @@ def signed_as(e, z):
 # ---------------------------------------------------------------- results with their errors
 @functools.cache
 def exact_form(op, whole, precise):
-    """exact(a, b, c) -> (z, e, e2, scale): the rounded result, and its error in away direction as (e + e2) / scale.
+    """exact(a, b, c) -> (z, e, e2, scale): the rounded result, and its error, away from zero, as (e + e2) / scale.
 
-    Of a square root, e is the remainder a - z*z and scale is z. The sign of e is right by itself; with `precise`, the
-    errors of an fma are told exactly. `whole`: a sum may overflow.
+    Of a square root, e is the remainder a - z*z and scale is z. The sign of e alone is right. Only with `precise` is the
+    error of an fma exact, as two numbers that do not overlap.   whole : a sum may overflow.
     """
 
     @jit(inline=True)
@@ -219,7 +219,7 @@ def zero_form(op, mode):
 
 
 @functools.cache
-def rounding_form(op, mode, cut, fine):
+def error_form(op, mode, cut, fine):
     """rounded(z, below, unit, e, e2, scale, shift, mask, word): `wide_core` told all it wants to know.
 
     below : as `wide_core` has it.   unit : bits of a number in its binade.
@@ -266,12 +266,12 @@ def is_native(form):
 
 
 @functools.cache
-def fast_form(op, form):
-    """result(x, y, w, P, shift, mask, word) -> (result, z): one element, right inside the domain."""
+def in_place_form(op, form):
+    """result(x, y, w, shift, mask, word) -> (result, z): one element, right inside the domain."""
     mode = form.mode
     exact = exact_form(op, form.whole, op == FMA and (mode == AWAY or form.fine))
     zero = zero_form(op, mode)
-    rounded = rounding_form(op, mode, form.cut, form.fine)
+    rounded = error_form(op, mode, form.cut, form.fine)
     native = is_native(form)
     _, guarded = watched(op, form)
     positive_zero = not form.negative_zero
@@ -299,23 +299,22 @@ def fast_form(op, form):
 
 @functools.cache
 def least_form(op):
-    """least(z, x, y, w) -> (key of the result, key of an operand): least magnitudes; exact zeros count as large."""
-    large = MAGNITUDE
+    """least(z, r, x, y, w) -> (key of the result, key of an operand): least magnitudes; exact zeros count as large."""
 
     @jit(inline=True)
     def least(z, r, x, y, w):
-        one = np.uint64(1)
+        one, large = np.uint64(1), np.uint64(MAGNITUDE)
         m = magnitude(to_bits(z))
         if op == MULTIPLY:
-            return m if (x != 0.0) & (y != 0.0) else np.uint64(large), np.uint64(large)
+            return m if (x != 0.0) & (y != 0.0) else large, large
         if op == DIVIDE:
-            return m if x != 0.0 else np.uint64(large), sub(magnitude(to_bits(x)), one)
+            return m if x != 0.0 else large, sub(magnitude(to_bits(x)), one)
         if op == FMA:
             product = magnitude(to_bits(x * y))
-            return sub(m, one), product if (x != 0.0) & (y != 0.0) else np.uint64(large)
+            return sub(m, one), product if (x != 0.0) & (y != 0.0) else large
         if op == SQRT:
-            return sub(magnitude(to_bits(r)), one), np.uint64(large)
-        return sub(m, one), np.uint64(large)
+            return sub(magnitude(to_bits(r)), one), large
+        return sub(m, one), large
 
     return least
 
@@ -344,7 +343,7 @@ def bounds_form(op, form):
 @functools.cache
 def fast_block(op, form):
     """block(xs, ys, zs, target, P, halves): the fast form of a block; returns whether it left its domain."""
-    result = fast_form(ADD if op == SUBTRACT else op, form)
+    result = in_place_form(ADD if op == SUBTRACT else op, form)
     least, bounds = least_form(op), bounds_form(op, form)
     low_watched, high_watched = watched(op, form)
     operands_watched = op in (DIVIDE, FMA) and not is_native(form)
@@ -472,7 +471,7 @@ def native_form(op, mode):
 def universal_number(op, mode):
     """number(x, y, w, P, word) -> (magnitude of the rounded result, sign, whether the exact result is zero)."""
     scaled = scaled_form(op)
-    rounded = rounding_form(FMA if op == ADD else op, mode, PERHAPS, mode == STOCHASTIC)
+    rounded = error_form(FMA if op == ADD else op, mode, PERHAPS, mode == STOCHASTIC)
 
     @jit(inline=True)
     def number(x, y, w, P, word):
