@@ -210,7 +210,7 @@ def spread(formats, step=1):
 # --- the definition
 @pytest.mark.parametrize(("fmt", "operation", "rounding"), spread(PLAIN))
 def test_every_result_is_that_of_the_definition(fmt, operation, rounding):
-    assert_loops_are_the_definition(operation, fmt, rounding, 20_000, alone=1500)
+    assert_loops_are_the_definition(operation, fmt, rounding, 20_000, alone=600)
 
 
 @pytest.mark.exhaustive
@@ -223,7 +223,7 @@ def test_a_million_results_an_operation(operation, rounding):
 
 @pytest.mark.parametrize(
     ("fmt", "operation", "rounding"),
-    [p for p in spread(PARTICULAR, step=4) if p.values[1] != "divide" or p.values[0] in DIVIDED],
+    [p for p in spread(PARTICULAR, step=6) if p.values[1] != "divide" or p.values[0] in DIVIDED],
 )
 def test_every_rule_for_the_ends_of_a_format(fmt, operation, rounding):
     assert_loops_are_the_definition(operation, fmt, rounding, 10_000, alone=500)
@@ -240,7 +240,7 @@ def test_saturation(fmt, saturate):
 @pytest.mark.parametrize("operation", ["add", "divide", "sqrt", "fma"])
 def test_any_number_of_random_bits_decides_as_defined(operation, variant):
     for fmt in (sf.binary64, sf.Format(11, 40), sf.Format(10, 51)):
-        for bits in (1, 2, 7, 12, 13, 24, 31, 32):
+        for bits in (1, 12, 13, 24, 32):
             options = {"rounding": "stochastic", "seed": 9, "random_bits": bits, "offset": bits}
             options["variant"] = variant
             x = operands(operation, fmt, 5000, bits, in_the_middle)

@@ -170,8 +170,8 @@ def signed_as(e, z):
 def exact_form(op, whole, precise):
     """exact(a, b, c) -> (z, e, e2, scale): the rounded result, and its error, away from zero, as (e + e2) / scale.
 
-    Of a square root, e is the remainder a - z*z and scale is z. The sign of e alone is right. Only with `precise` is the
-    error of an fma exact, as two numbers that do not overlap.   whole : a sum may overflow.
+    Of a square root, e is the remainder a - z*z and scale is z. The sign of e alone is right. The error of an fma is
+    exact only with `precise`: two numbers that do not overlap.   whole : a sum may overflow.
     """
 
     @jit(inline=True)
