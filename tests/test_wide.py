@@ -250,6 +250,29 @@ def test_any_number_of_random_bits_decides_as_defined(operation, variant):
             assert_same_bits(got, expected, *x)
 
 
+def below_powers_of_two(operation, n):
+    """Operands whose result float64 rounds up to a power of two: below that, its own ulp is half as large."""
+    rng = np.random.default_rng(11)
+    power = np.ldexp(rng.choice([-1.0, 1.0], n), rng.integers(-40, 40, n))
+    little = power * np.ldexp(rng.uniform(0.5, 1, n), -54)
+    if operation == "add":
+        return [power, -little]
+    if operation == "fma":
+        return [power, np.ones(n), -little]
+    step = np.ldexp(rng.integers(1, 2**26, n).astype(float), -52)
+    return [(1 - step) * power, 1 + step]  # 1 - step**2
+
+
+@pytest.mark.parametrize("operation", ["add", "fma", "multiply"])
+def test_the_ulp_below_a_power_of_two_decides(operation):
+    x = below_powers_of_two(operation, 20_000)
+    for fmt in (sf.binary64, sf.Format(10, 51)):
+        options = options_of("stochastic")
+        expected = defined(OPERATIONS[operation][0], x, fmt, **options)
+        assert_same_bits(OPERATIONS[operation][0](*x, fmt, **options), expected, *x)
+        assert_same_bits(Loops(operation, fmt, **options)(x, universal=True)[0], expected, *x)
+
+
 def test_given_random_words_are_used():
     x = operands("add", sf.binary64, 3000, 1, in_the_middle)
     words = np.random.default_rng(3).integers(0, 2**24, 3000)
