@@ -12,7 +12,7 @@ import softfloat
 PACKAGE = Path(softfloat.__file__).parent
 LAYERS = [
     {"_jit", "bits", "random"},
-    {"format", "rounding", "fixed_point", "fast"},
+    {"format", "rounding", "fixed_point", "fast", "wide"},
     {"formats", "codec", "operands"},
     {"ops"},
     {"backends"},
