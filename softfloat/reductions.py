@@ -12,7 +12,6 @@ import math
 import numpy as np
 
 from softfloat.backends.contract import (
-    add_rows,
     compare_values,
     contract,
     fast_product,
@@ -20,6 +19,7 @@ from softfloat.backends.contract import (
 )
 from softfloat.backends.cpu import cast
 from softfloat.backends.reduce import AS_IT_IS, MEAN, ROOT, cumulative_loop, reduce_loop
+from softfloat.backends.sums import add_rows
 from softfloat.backends.threads import run_chunks
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
