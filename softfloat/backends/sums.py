@@ -8,6 +8,7 @@ from softfloat._jit import jit
 from softfloat.backends.contract import (
     RANGE_INSTRUCTION,
     WIDTH,
+    WORD,
     _constant,
     _load,
     _store,
