@@ -1,173 +1,629 @@
-"""Sums over the rows of a matrix by vector kernels, every addition rounded."""
+"""Sums of many terms by loops that the compiler turns into vectors, every addition rounded.
+
+One addition s + x is made in one of three ways, equal in bits wherever more than one is right:
+
+native : the processor's own, where the accumulator is binary32 or binary64, to nearest.
+short : z = s + x; t = z K; t - (t - z), with q bits more in a lane than in the format and K = 2**q + 1 (Veltkamp). A
+    lane has at least 2p + 2 bits, so the first rounding loses nothing (Figueroa 1995); a tie comes out even for q >= 2
+    (t keeps the parity of the cut z). Domain: to nearest, IEEE specials and subnormals, terms that are values of the
+    format, and no sum that could overflow: |s| grows by 2 |x| at most, for s itself is a neighbour of the sum.
+whole : z and its exact error in float64, rounded to odd, then by a fast form of the rounding: any mode and any format
+    with such a form, infinities and NaNs too. Domain: terms and values below 2**1000, at most 51 bits.
+
+The loops watch the terms that pass (`seen`); a piece of the work that was outside the domain of the short form is done
+again by the whole one. Terms lie in a flat array, `stride` numbers from one row to the next.
+"""
+
+import functools
+from dataclasses import dataclass
 
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from softfloat._jit import jit
-from softfloat.backends.contract import (
-    RANGE_INSTRUCTION,
-    WIDTH,
-    WORD,
-    _constant,
-    _load,
-    _store,
-)
+from softfloat.backends.contract import WIDTH
+from softfloat.backends.cpu import cast
+from softfloat.backends.threads import run_chunks
 from softfloat.bits import (
     UNKNOWN,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
     magnitude,
+    one_like,
     or_,
+    resize,
+    sub,
     to_bits,
+    to_float,
+    u64,
     umax,
     umin,
+    zero_like,
 )
-from softfloat.ops.linalg import (
-    CONSTANTS,
-    FLOAT,
-    GRID,
-    LARGEST,
-    SMALLEST_NORMAL,
-    Vectors,
-    watched_sum,
+from softfloat.fast import constants_loader, fast_constants, fast_form, rounding_form
+from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
+from softfloat.format import Format
+from softfloat.formats import binary32, binary64
+from softfloat.ops.error_free import (
+    multiply_with_error,
+    positive_nan,
+    to_odd,
+    two_sum,
+    zero_of_sum,
 )
+from softfloat.ops.reduce import LANE_COUNT
+from softfloat.random import key_word
+from softfloat.rounding import EVEN, NEGATIVE, STOCHASTIC
 
-SUM_VECTORS = 4  # accumulators of a sum over rows, enough to hide the latency of the additions
-SUM_DEPTH = 32  # rows added before the next columns are looked at
-SPARE_DEPTH = 128  # rows copied at a time where columns are too few for a vector
-SUM_PANEL = SUM_VECTORS * WIDTH
+FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
+NATIVE, SHORT, WHOLE = range(3)
+DIGITS, HIGH, LOW = range(3)  # what is seen of float32 terms, as in `_looked`
+PANEL = 4096  # columns added at a time: their sums stay in the first-level cache
+TURNED_ROWS, TURNED_TERMS = 256, 32  # of a block that is copied to turn rows into columns
+FEW_ROWS = 4  # below, one sum after the other is faster than turning
+LEVELS = 6  # of the tree that one pass climbs
+LEAVES = 1 << LEVELS
+TREE_BLOCK = 4096  # terms whose levels stay in the first-level cache
+PIECE = 1 << 20  # terms between two looks at what was seen; the tree of so many is one piece
+WIDE_PIECE = 1 << 14  # columns of a piece
+CHUNK = 1 << 24  # terms between two looks at Ctrl-C
+LARGEST_WHOLE = 2.0**1000
+LARGEST_FACTOR = 2.0**400  # and its inverse: products of two such numbers keep an exact error
+NO_KEYS = np.zeros(0, np.uint64)
 
 
-@intrinsic
-def _sum_tile(context, x, stride, n, sums, seen, constants):
-    """sums += n rows of SUM_PANEL numbers at x, `stride` numbers apart, every sum rounded.
+# ---------------------------------------------------------------- one addition
+@functools.cache
+def _addition(kind, form, factor):
+    """add(s, x, p, word): s + x, or s * x, rounded; p from `_loader`."""
+    if kind == NATIVE:
 
-    All but stride and n are addresses. seen : three vectors of integers, as watched_sum keeps them.
+        @jit(inline=True)
+        def add(s, x, p, word):
+            return s * x if factor else s + x
+
+    elif kind == SHORT:
+
+        @jit(inline=True)
+        def add(s, x, p, word):
+            z = s + x
+            t = z * p
+            return t - (t - z)
+
+    else:
+        round_one = rounding_form(*form)
+        negative = int(form[1] == NEGATIVE and not factor)
+
+        @jit(inline=True)
+        def add(s, x, p, word):
+            z, e = multiply_with_error(s, x) if factor else two_sum(s, x)
+            if negative == 1:
+                z = zero_of_sum(z, s, x)
+            return round_one(positive_nan(to_odd(z, e)), p, resize(word, to_bits(z)))
+
+    return add
+
+
+@functools.cache
+def _leaf(kind, form):
+    """leaf(x, p): +0 + x rounded, the first sum of a tree."""
+    add = _addition(kind, form, False)
+
+    @jit(inline=True)
+    def leaf(x, p):
+        zero = to_float(zero_like(to_bits(x)))
+        return add(zero, x, p, zero_like(to_bits(x))) if kind == WHOLE else x + zero
+
+    return leaf
+
+
+@jit(inline=True)
+def _first(P):
+    return P[0]
+
+
+def _loader(kind, form):
+    return constants_loader(form[0]) if kind == WHOLE else _first
+
+
+@jit(inline=True)
+def _looked(x, digits, high, low):
+    """What is seen of float32 terms: all their bits, the largest magnitude, the smallest non-zero one less one."""
+    u = to_bits(x)
+    m = magnitude(u)
+    return or_(digits, u), umax(high, m), umin(low, sub(m, one_like(m)))
+
+
+@jit(inline=True)
+def _note(seen, digits, high, low):
+    seen[DIGITS] = or_(seen[DIGITS], digits)
+    seen[HIGH] = umax(seen[HIGH], high)
+    seen[LOW] = umin(seen[LOW], low)
+
+
+# ---------------------------------------------------------------- loops
+# run(flat, stride, n, S, P, seen, keys, first): add to each entry of S its n terms, of which the first is number
+# `first` of the element; keys : of the elements, where random words decide.
+@functools.cache
+def _columns_loop(kind, form, lane, factor):
+    """Entry j takes the terms flat[j], flat[stride + j], ..."""
+    add, load = _addition(kind, form, factor), _loader(kind, form)
+    watched = int(kind == SHORT)
+    random = int(kind == WHOLE and form[1] >= STOCHASTIC)
+
+    @jit
+    def columns(flat, stride, n, S, P, seen, keys, first):
+        p = load(P)
+        for j in range(0, S.size, PANEL):
+            T = S[j : j + PANEL]
+            own = keys[j : j + PANEL]
+            for k in range(n):
+                start = k * stride + j
+                row = flat[start : start + T.size]
+                digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
+                for i in range(T.size):
+                    word = np.uint64(0)
+                    if random == 1:
+                        # Step 8 k + AT_TERM is the upper half of word 4 k.
+                        word = key_word(own[i], 4 * (first + k)) >> u64(32)
+                    if watched == 1:
+                        digits, high, low = _looked(row[i], digits, high, low)
+                    T[i] = add(T[i], lane(row[i]), p, word)
+                if watched == 1:
+                    _note(seen, digits, high, low)
+
+    return columns
+
+
+@functools.cache
+def _chain_loop(kind, form, lane, factor):
+    """Entry j takes the terms flat[j * stride], flat[j * stride + 1], ...: one sum after the other.
+
+    out : every partial result, n to an entry; or empty.
     """
+    add, load = _addition(kind, form, factor), _loader(kind, form)
+    watched = int(kind == SHORT)
+    random = int(kind == WHOLE and form[1] >= STOCHASTIC)
 
-    def generate(context, builder, signature, arguments):
-        v = Vectors(builder, WIDTH, RANGE_INSTRUCTION)
-        x, stride, n, sums, seen, constants = arguments
-        numbers = FLOAT.as_pointer()
-        x, sums, seen, constants = (
-            builder.inttoptr(a, numbers) for a in (x, sums, seen, constants)
-        )
-        loaded = [
-            v.splat(builder.load(builder.gep(constants, [_constant(j)]))) for j in range(CONSTANTS)
-        ]
-        places = [[_constant(j * WIDTH)] for j in range(SUM_VECTORS)]
-        targets = [builder.gep(sums, place) for place in places]
-        targets += [builder.gep(seen, place) for place in places[:3]]
-        kinds = [v.floats] * SUM_VECTORS + [v.integers] * 3
-        begin = [_load(builder, t, kind, 4) for t, kind in zip(targets, kinds, strict=True)]
-        before = builder.block
-        loop, after = builder.append_basic_block(), builder.append_basic_block()
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        k = builder.phi(WORD)
-        k.add_incoming(_constant(0), before)
-        running = [builder.phi(kind) for kind in kinds]
-        for phi, initial in zip(running, begin, strict=True):
-            phi.add_incoming(initial, before)
-        row = builder.gep(x, [builder.mul(k, stride)])
-        done, marks = [], running[SUM_VECTORS:]
-        for acc, place in zip(running[:SUM_VECTORS], places, strict=True):
-            number = _load(builder, builder.gep(row, place), v.floats, 4)
-            total, marks = watched_sum(v, acc, number, marks, loaded)
-            done.append(total)
-        done += marks
-        following = builder.add(k, _constant(1))
-        k.add_incoming(following, loop)
-        for phi, value in zip(running, done, strict=True):
-            phi.add_incoming(value, loop)
-        builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
-        builder.position_at_end(after)
-        for target, value in zip(targets, done, strict=True):
-            _store(builder, value, target, 4)
-        return context.get_dummy_value()
+    @jit
+    def chain(flat, stride, n, S, P, seen, keys, first, out):
+        p = load(P)
+        for j in range(S.size):
+            row = flat[j * stride : j * stride + n]
+            target = out[j * n : j * n + n]
+            s = S[j]
+            digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
+            for k in range(n):
+                word = np.uint64(0)
+                if random == 1:
+                    word = key_word(keys[j], 4 * (first + k)) >> u64(32)
+                if watched == 1:
+                    digits, high, low = _looked(row[k], digits, high, low)
+                s = add(s, lane(row[k]), p, word)
+                if target.size > 0:
+                    target[k] = s
+            S[j] = s
+            if watched == 1:
+                _note(seen, digits, high, low)
 
-    return types.void(*[types.intp] * 6), generate
+    return chain
+
+
+def _turn_tile(item, size):
+    """The intrinsic tile(source, stride, target, width): turn a square of `size` numbers a side; all in bytes."""
+
+    @intrinsic
+    def tile(context, source, stride, target, width):
+        def generate(context, builder, signature, arguments):
+            vector = ir.VectorType(context.get_value_type(item), size)
+            source, stride, target, width = arguments
+
+            def place(base, step, i):
+                offset = builder.mul(step, ir.Constant(step.type, i))
+                return builder.inttoptr(builder.add(base, offset), vector.as_pointer())
+
+            def mask(half):
+                return ir.Constant(
+                    ir.VectorType(ir.IntType(32), size),
+                    [j // 2 + half * (size // 2) + j % 2 * size for j in range(size)],
+                )
+
+            rows = [builder.load(place(source, stride, i), align=4) for i in range(size)]
+            # Each pass interleaves row i with row i + size / 2: log2(size) perfect shuffles turn the square.
+            for _ in range(size.bit_length() - 1):
+                pairs = zip(rows[: size // 2], rows[size // 2 :], strict=True)
+                rows = [builder.shuffle_vector(x, y, mask(h)) for x, y in pairs for h in (0, 1)]
+            for i, row in enumerate(rows):
+                builder.store(row, place(target, width, i), align=4)
+            return context.get_dummy_value()
+
+        return types.void(*[types.intp] * 4), generate
+
+    return tile
+
+
+_SIDES = {np.float32: WIDTH, np.float64: WIDTH // 2}
+_TILES = {
+    np.float32: _turn_tile(types.float32, WIDTH),
+    np.float64: _turn_tile(types.float64, WIDTH // 2),
+}
+
+
+@functools.cache
+def _turn_loop(item):
+    """turn(flat, stride, rows, n, T): T[k * rows + r] = flat[r * stride + k] for k < n."""
+    tile, size, itemsize = _TILES[item], _SIDES[item], np.dtype(item).itemsize
+
+    @jit
+    def turn(flat, stride, rows, n, T):
+        source, target = flat.ctypes.data, T.ctypes.data
+        whole_rows, whole = rows - rows % size, n - n % size
+        for r in range(0, whole_rows, size):
+            for k in range(0, whole, size):
+                tile(
+                    source + itemsize * (r * stride + k), itemsize * stride,
+                    target + itemsize * (k * rows + r), itemsize * rows,
+                )  # fmt: skip
+        for r in range(rows):
+            for k in range(whole if r < whole_rows else 0, n):
+                T[k * rows + r] = flat[r * stride + k]
+
+    return turn
+
+
+@functools.cache
+def _rows_loop(kind, form, lane, item, factor):
+    """Entry j takes the terms flat[j * stride], flat[j * stride + 1], ...: blocks of rows are turned into columns."""
+    columns, turn = _columns_loop(kind, form, lane, factor), _turn_loop(item)
+    chain = _chain_loop(kind, form, lane, factor)
+
+    @jit
+    def rows_loop(flat, stride, n, S, P, seen, keys, first):
+        if S.size < FEW_ROWS:
+            chain(flat, stride, n, S, P, seen, keys, first, S[:0])
+            return
+        T = np.empty(TURNED_ROWS * TURNED_TERMS, item)
+        for r in range(0, S.size, TURNED_ROWS):
+            part = S[r : r + TURNED_ROWS]
+            own = keys[r : r + TURNED_ROWS]
+            for k in range(0, n, TURNED_TERMS):
+                depth = min(TURNED_TERMS, n - k)
+                turn(flat[r * stride + k :], stride, part.size, depth, T)
+                columns(T, part.size, depth, part, P, seen, own, first + k)
+
+    return rows_loop
+
+
+@functools.cache
+def _lanes_loop(kind, form, lane):
+    """Entry 64 j + i takes the terms flat[j * stride + i], flat[j * stride + i + 64], ... of n."""
+    columns = _columns_loop(kind, form, lane, False)
+
+    @jit
+    def lanes(flat, stride, n, S, P, seen, keys, first):
+        whole = n // LANE_COUNT
+        rest = n - whole * LANE_COUNT
+        for j in range(S.size // LANE_COUNT):
+            row = flat[j * stride : j * stride + n]
+            T = S[j * LANE_COUNT : (j + 1) * LANE_COUNT]
+            columns(row, LANE_COUNT, whole, T, P, seen, keys, first)
+            columns(row[n - rest :], LANE_COUNT, 1, T[:rest], P, seen, keys, first)
+
+    return lanes
+
+
+@functools.cache
+def _tree_loop(kind, form, lane, leaves):
+    """Entry j is set to the tree over flat[j * stride : j * stride + n]; leaves : these are terms, not sums."""
+    add, leaf, load = _addition(kind, form, False), _leaf(kind, form), _loader(kind, form)
+    watched = int(kind == SHORT and leaves)
+    initial = int(leaves)
+
+    @jit(inline=True)
+    def first_level(x, y, p):
+        half = x.size // 2
+        word = np.uint64(0)
+        for i in range(half):
+            u, v = lane(x[2 * i]), lane(x[2 * i + 1])
+            y[i] = add(leaf(u, p), leaf(v, p), p, word) if initial == 1 else add(u, v, p, word)
+        if x.size > 2 * half:
+            u = lane(x[x.size - 1])
+            y[half] = leaf(u, p) if initial == 1 else u
+        return y[: x.size - half]
+
+    @jit
+    def level(x, y, p):
+        half = x.size // 2
+        word = np.uint64(0)
+        for i in range(half):
+            y[i] = add(x[2 * i], x[2 * i + 1], p, word)
+        if x.size > 2 * half:
+            y[half] = x[x.size - 1]
+        return y[: x.size - half]
+
+    @jit
+    def climb(x, y, z, steps, p):
+        """Up to `steps` levels more; y and z are spare."""
+        for _ in range(steps):
+            if x.size > 1:
+                x = level(x, y, p)
+                y, z = z, y
+        return x
+
+    @jit
+    def tree(flat, stride, n, S, P, seen, keys, first):
+        p = load(P)
+        a, b = np.empty(TREE_BLOCK, lane), np.empty(TREE_BLOCK, lane)
+        sums = np.empty(-(-n // LEAVES) + 1, lane)
+        for j in range(S.size):
+            row = flat[j * stride : j * stride + n]
+            for k in range(0, n, TREE_BLOCK):
+                x = row[k : k + TREE_BLOCK]
+                digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
+                if watched == 1:
+                    for i in range(x.size):
+                        digits, high, low = _looked(x[i], digits, high, low)
+                    _note(seen, digits, high, low)
+                found = climb(first_level(x, a, p), b, a, LEVELS - 1, p)
+                sums[k // LEAVES : k // LEAVES + found.size] = found
+            left = sums[: -(-n // LEAVES)]
+            while left.size > TREE_BLOCK:
+                done = 0
+                for k in range(0, left.size, TREE_BLOCK):
+                    x = left[k : k + TREE_BLOCK]
+                    found = climb(level(x, a, p), b, a, LEVELS - 1, p)
+                    sums[done : done + found.size] = found
+                    done += found.size
+                left = sums[:done]
+            S[j] = climb(left, a, b, 64, p)[0]
+
+    return tree
+
+
+# ---------------------------------------------------------------- around the loops
+@functools.cache
+def _guarded(loop):
+    """A loop in standard arithmetic; `standard_arithmetic` has said that this can be had."""
+
+    @jit
+    def run(*arguments):
+        former = enter_standard_arithmetic()
+        loop(*arguments)
+        leave_standard_arithmetic(former)
+
+    return run
 
 
 @jit
-def _hold(X, first, stop, columns, constants):
-    """Whether all numbers of a block lie on the grid of the format and within its range."""
-    words = constants.view(np.uint32)
-    largest, smallest, grid = words[LARGEST], words[SMALLEST_NORMAL], constants[GRID]
-    infinity = np.uint32(0x7F800000)
-    stray = np.uint32(0)
-    for k in range(first, stop):
-        row = X[k, :columns]
-        for j in range(row.size):
-            x = row[j]
-            m = magnitude(to_bits(x))
-            stray = or_(stray, m if (m > largest) & (m < infinity) else np.uint32(0))
-            off = ((x + grid) - grid) != x
-            stray = or_(stray, m if (m < smallest) & off else np.uint32(0))
-    return stray == 0
-
-
-@jit
-def _all_values(X, first, stop, columns, seen, constants):
-    """Whether a block of which this was seen holds values of the format only; `seen` begins anew."""
-    words = constants.view(np.uint32)
-    digits = np.uint32(0)
-    high = np.uint32(0)
-    low = np.uint32(0xFFFFFFFF)
-    for j in range(WIDTH):
-        digits = or_(digits, seen[j])
-        high = umax(high, seen[WIDTH + j])
-        low = umin(low, seen[2 * WIDTH + j])
-    seen[: 2 * WIDTH] = np.uint32(0)
-    seen[2 * WIDTH :] = np.uint32(0xFFFFFFFF)
-    if digits != 0:
+def standard_arithmetic():
+    """Whether the processor's arithmetic can be made standard for a while."""
+    former = enter_standard_arithmetic()
+    if former == UNKNOWN:
         return False
-    ordinary = high <= words[LARGEST] and low + np.uint32(1) >= words[SMALLEST_NORMAL]
-    return ordinary or _hold(X, first, stop, columns, constants)
-
-
-@jit
-def _add_whole_panels(X, n, S, seen, constants):
-    """`add_rows` for n rows and as many columns as S has, a multiple of SUM_PANEL."""
-    stride = X.strides[0] // 4
-    for k in range(0, n, SUM_DEPTH):
-        stop = min(n, k + SUM_DEPTH)
-        for j in range(0, S.size, SUM_PANEL):
-            _sum_tile(
-                X.ctypes.data + 4 * (k * stride + j), stride, stop - k, S.ctypes.data + 4 * j,
-                seen.ctypes.data, constants.ctypes.data,
-            )  # fmt: skip
-        if not _all_values(X, k, stop, S.size, seen, constants):
-            return False
+    leave_standard_arithmetic(former)
     return True
 
 
 @jit
-def add_rows(X, S, constants):
-    """S = S + X[k] for k = 0, 1, ..., every sum rounded; False, S void, if X holds what is no value of the format.
-
-    X : float32, the numbers of a row side by side.
-    """
+def narrow(x, out):
+    """Copy float64 numbers to float32: (whether that was exact, the largest finite magnitude)."""
     former = enter_standard_arithmetic()
-    if former == UNKNOWN:
-        return False
-    n, columns = X.shape
-    whole = columns - columns % SUM_PANEL
-    seen = np.zeros(3 * WIDTH, np.uint32)
-    seen[2 * WIDTH :] = np.uint32(0xFFFFFFFF)
-    good = whole == 0 or _add_whole_panels(X, n, S[:whole], seen, constants)
-    rest = columns - whole
-    if rest > 0:
-        spare = np.zeros((SPARE_DEPTH, SUM_PANEL), np.float32)
-        last = np.zeros(SUM_PANEL, np.float32)
-        last[:rest] = S[whole:]
-        for k in range(0, n, SPARE_DEPTH):
-            depth = min(SPARE_DEPTH, n - k)
-            for i in range(depth):
-                for j in range(rest):
-                    spare[i, j] = X[k + i, whole + j]
-            good = good and _add_whole_panels(spare, depth, last, seen, constants)
-        S[whole:] = last[:rest]
+    same, largest = True, 0.0
+    for i in range(x.size):
+        y = np.float32(x[i])
+        out[i] = y
+        same &= (np.float64(y) == x[i]) | (x[i] != x[i])
+        m = abs(x[i])
+        largest = m if (m > largest) & (m < np.inf) else largest
     leave_standard_arithmetic(former)
-    return good
+    return same, largest
+
+
+@jit
+def _on_grid(flat, stride, rows, n, smallest, grid):
+    """Whether all float32 numbers below `smallest` in `rows` rows of n are multiples of the step of `grid`."""
+    former = enter_standard_arithmetic()
+    stray = False
+    for r in range(rows):
+        row = flat[r * stride : r * stride + n]
+        for i in range(row.size):
+            x = row[i]
+            stray |= (abs(x) < smallest) & (((x + grid) - grid) != x)
+    leave_standard_arithmetic(former)
+    return not stray
+
+
+@jit
+def element_keys(key, first, out):
+    """The keys of the elements first, first + 1, ... of a result."""
+    for i in range(out.size):
+        out[i] = key_word(u64(key), first + i)
+
+
+def _share(task, count, each):
+    """Split range(count), each worth `each` elements, over threads: task(first, stop)."""
+
+    def some(first, stop):
+        start, end = -(-first // each), -(-stop // each)
+        if start < end:
+            task(start, end)
+
+    if count:
+        run_chunks(some, count * each, CHUNK)
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A way to add, ready for one format: the kind, the fast form of its rounding, its constants."""
+
+    kind: int
+    rounding: tuple | None
+    constants: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Domain:
+    """Of the short form: what float32 terms are held against."""
+
+    dropped: int  # bits that no value of the format has
+    limit: float  # of a sum
+    least: np.float32  # below, terms must lie on the grid of the subnormals
+    grid: np.float32
+
+
+def _short_form(fmt, lane):
+    """(form, domain) of the short form in these lanes, or None."""
+    p, bits = fmt.precision, np.finfo(lane).nmant + 1
+    ordinary = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
+    fits = fmt.fits(lane) and 2 <= p <= (bits - 2) // 2
+    if not ordinary or not fits or fmt.exponent_bits < 2:
+        return None
+    q = bits - p
+    # At emin = -126 the subnormals of float32 end where those of the format do: the dropped bits tell.
+    narrow_range = fmt.emin > -126
+    domain = _Domain(
+        (1 << max(24 - p, 0)) - 1,
+        min(fmt.max, 2.0 ** (126 - q) if lane == FLOAT32 else LARGEST_WHOLE),
+        np.float32(fmt.smallest_normal if narrow_range else 0),
+        np.float32(1.5 * 2.0 ** (fmt.emin + 24 - p) if narrow_range else 0),
+    )
+    return _Form(SHORT, None, np.array([2.0**q + 1], lane)), domain
+
+
+def _whole_form(fmt, mode, saturate, bits, variant, factor):
+    """The whole form, or None outside its domain."""
+    form = fast_form(fmt, FLOAT64, mode, saturate, bits, variant)
+    wraps = isinstance(fmt, FixedPoint) and fmt.overflow == "wrap"
+    if form is None or wraps or fmt.mantissa_bits > (51 - bits if mode >= STOCHASTIC else 50):
+        return None
+    smallest = 2.0**-fmt.fraction_bits if form[0] == STEPS else fmt.smallest_subnormal
+    if fmt.max > (LARGEST_FACTOR if factor else LARGEST_WHOLE):
+        return None
+    if factor and smallest < 1 / LARGEST_FACTOR:
+        return None
+    if form[0] == STEPS:
+        return _Form(WHOLE, form, fixed_constants(fmt, FLOAT64, mode, bits))
+    return _Form(WHOLE, form, fast_constants(form[0], fmt, FLOAT64, mode, saturate, bits))
+
+
+class Adder:
+    """Sums (or products) in one accumulator and rounding: each piece by a quick form where that is right, else whole.
+
+    lane : the dtype of running results, which holds every value of the format.
+    """
+
+    def __init__(self, fmt, mode, saturate, bits, variant, factor=False):
+        self.factor, self.random = factor, mode >= STOCHASTIC
+        self.whole = _whole_form(fmt, mode, saturate, bits, variant, factor)
+        self.quick, self.domain, self.lane = None, None, FLOAT64
+        if mode != EVEN or saturate or not isinstance(fmt, Format):
+            return
+        for native, lane in ((binary32, FLOAT32), (binary64, FLOAT64)):
+            if fmt == native:
+                self.quick, self.lane = _Form(NATIVE, None, np.zeros(1, lane)), lane
+        if self.quick or factor or not self.whole:
+            return
+        for lane in (FLOAT32, FLOAT64):
+            found = _short_form(fmt, lane)
+            if found:
+                (self.quick, self.domain), self.lane = found, lane
+                return
+
+    def takes(self, terms, largest):
+        """Whether such terms are in the domain; `largest` : the largest finite one of those in float64."""
+        if self.quick and self.quick.kind == NATIVE and self.lane == FLOAT64:
+            return True
+        bound = LARGEST_FACTOR if self.factor else LARGEST_WHOLE
+        return self.whole is not None and (terms.dtype == FLOAT32 or largest < bound)
+
+    def add(self, name, flat, stride, n, S, keys=NO_KEYS, first=0, out=None):
+        """Run the loop `name` on all of the work, in pieces, over threads. out : of a chain, n results to an entry."""
+        width = LANE_COUNT if name == "lanes" else 1
+        across, along = (1, stride) if name == "columns" else (stride, 1)
+        outputs = S.size // width
+        if name == "columns":
+            count = min(outputs, WIDE_PIECE)
+            depth = max(1, PIECE // max(count, 1))
+        else:
+            count = max(TURNED_ROWS if name == "rows" else 1, PIECE // n)
+            depth = n if name in ("tree", "branches") else max(PIECE // count, LANE_COUNT)
+            depth -= depth % LANE_COUNT if depth < n else 0
+
+        def task(begin, end):
+            for j in range(begin, end, count):
+                stop = min(end, j + count)
+                part, own = S[j * width : stop * width], keys[j:stop]
+                for k in range(0, n, depth):
+                    length = min(depth, n - k)
+                    piece = flat[j * across + k * along :]
+                    target = None if out is None else out[j * n + k : (stop - 1) * n + k + length]
+                    self._piece(name, piece, stride, length, part, own, first + k, target)
+
+        _share(task, outputs, n)
+
+    def _piece(self, name, flat, stride, n, S, keys, first, out):
+        work = (flat, stride, n, keys, first)
+        if self.quick and (self.lane == FLOAT64 or flat.dtype == FLOAT32):
+            kept = S.copy()
+            if self.quick.kind == NATIVE or name != "branches" and flat.dtype == FLOAT32:
+                seen = self._run(name, self.quick, work, S, out)
+                if self.quick.kind == NATIVE or self._inside(name, work, kept, seen):
+                    return
+            S[:] = kept
+        if self.lane == FLOAT64:
+            self._run(name, self.whole, work, S, out)
+            return
+        wide, partial = np.empty(S.size), None if out is None else np.empty(out.size)
+        cast(S, wide)
+        self._run(name, self.whole, work, wide, partial)
+        cast(wide, S)
+        if out is not None:
+            cast(partial, out)
+
+    def _run(self, name, form, work, S, out):
+        """One loop on one piece; returns what was seen."""
+        flat, stride, n, keys, first = work
+        seen = np.array([0, 0, 0xFFFFFFFF], np.uint32)
+        more = ((S[:0] if out is None else out),) if name == "chain" else ()
+        run = _loop(name, form.kind, form.rounding, S.dtype.type, flat.dtype.type, self.factor)
+        run(flat, stride, n, S, form.constants, seen, keys, first, *more)
+        return seen
+
+    def _inside(self, name, work, before, seen):
+        """Whether a piece was in the domain of the short form."""
+        flat, stride, n, _, _ = work
+        domain = self.domain
+        high = float(seen[HIGH : HIGH + 1].view(FLOAT32)[0])
+        reach = float(np.max(np.abs(before))) + 2 * n * high
+        if seen[DIGITS] & domain.dropped or not reach <= domain.limit:
+            return False
+        least = (seen[LOW : LOW + 1] + np.uint32(1)).view(FLOAT32)[0]
+        if seen[LOW] == 0xFFFFFFFF or least >= domain.least:
+            return True
+        outputs = before.size // (LANE_COUNT if name == "lanes" else 1)
+        rows, length = (n, outputs) if name == "columns" else (outputs, n)
+        return bool(_on_grid(flat, stride, rows, length, domain.least, domain.grid))
+
+
+@functools.cache
+def _loop(name, kind, form, lane, item, factor):
+    match name:
+        case "columns":
+            loop = _columns_loop(kind, form, lane, factor)
+        case "chain":
+            loop = _chain_loop(kind, form, lane, factor)
+        case "rows":
+            loop = _rows_loop(kind, form, lane, item, factor)
+        case "lanes":
+            loop = _lanes_loop(kind, form, lane)
+        case _:
+            loop = _tree_loop(kind, form, lane, name == "tree")
+    return _guarded(loop)
+
+
+@functools.cache
+def adder(fmt, mode, saturate, bits, variant, factor=False):
+    """The Adder of these; one that takes nothing where no form applies."""
+    return Adder(fmt, mode, saturate, bits, variant, factor)
