@@ -7,7 +7,7 @@ import threadpoolctl
 
 import softfloat as sf
 from bench.timing import Row, check_equal, compare
-from softfloat import reductions
+from softfloat import products, reductions
 
 GOALS = {("bfloat16", 1): 0.34, ("bfloat16", 2): 0.64, ("binary16", 1): 0.25, ("binary16", 2): 0.48}
 SHAPES = [(512, 512, 512), (4096, 64, 64), (64, 64, 64)]
@@ -23,8 +23,8 @@ def operands(shape, name):
 def row(shape, name, threads, what, a, b, goal):
     """One product, its corner checked against the definition, timed beside sgemm on one thread."""
     sf.set_num_threads(threads)
-    call = lambda: reductions.matmul(a, b, name)  # noqa: E731
-    corner = reductions.matmul(a[:3], b[:, :3], name, order="blocked", block=a.shape[1])
+    call = lambda: products.matmul(a, b, name)  # noqa: E731
+    corner = products.matmul(a[:3], b[:, :3], name, order="blocked", block=a.shape[1])
     check_equal(call()[:3, :3], corner, f"{name} matmul")
     size = a.shape[0] * a.shape[1] * b.shape[1]
     work = f"{name} {'x'.join(map(str, shape))}, {what}{threads} thread{'s' * (threads > 1)}"

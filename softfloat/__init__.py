@@ -84,7 +84,8 @@ from softfloat.functional import (
     sqrt,
     subtract,
 )
-from softfloat.reductions import cumsum, dot, matmul, mean, norm, prod, sum, vdot
+from softfloat.products import dot, matmul, vdot
+from softfloat.reductions import cumsum, mean, norm, prod, sum
 from softfloat.rounding import Rounding
 from softfloat.status import status
 

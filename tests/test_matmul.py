@@ -8,7 +8,7 @@ import pytest
 from helpers import assert_same_bits
 
 import softfloat as sf
-from softfloat import reductions
+from softfloat import products
 from softfloat.backends import contract
 
 FORMATS = {
@@ -106,7 +106,7 @@ def test_every_form_is_the_naive_loop(name, kind):
         expected = loop(a, b, fmt)
         for form in (ANY, GRADUAL, FULL):
             with forced(fmt, form):
-                assert_same_bits(reductions.matmul(a, b, fmt), expected)
+                assert_same_bits(products.matmul(a, b, fmt), expected)
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "binary16"])
@@ -114,8 +114,8 @@ def test_the_kernels_are_the_definition(name):
     """The scalar definition itself, which calls no elementwise function."""
     for kind in KINDS:
         a, b = operands(FORMATS[name], (5, 40, 6), kind, 3)
-        fast = reductions.matmul(a, b, name)
-        exact = reductions.matmul(a, b, name, order="blocked", block=1000)
+        fast = products.matmul(a, b, name)
+        exact = products.matmul(a, b, name, order="blocked", block=1000)
         assert_same_bits(fast, exact)
 
 
@@ -128,8 +128,8 @@ def test_an_initial_accumulator_begins_the_loop(name):
         c[0, :4] = [-0.0, np.inf, np.nan, -fmt.max]
         for form in (ANY, GRADUAL, FULL):
             with forced(fmt, form):
-                assert_same_bits(reductions.matmul(a, b, fmt, c=c), loop(a, b, fmt, c))
-                zero = reductions.matmul(a * 0, b, fmt, c=c)
+                assert_same_bits(products.matmul(a, b, fmt, c=c), loop(a, b, fmt, c))
+                zero = products.matmul(a * 0, b, fmt, c=c)
                 assert_same_bits(zero, loop(a * 0, b, fmt, c))
 
 
@@ -147,7 +147,7 @@ def test_products_of_all_significands(precision, form):
         a = significands[:, None] * np.float32(half)
         b = columns[None] * np.float32(half * 2.0 ** (place - precision + 2))
         with forced(fmt, form):
-            got = reductions.matmul(a, b, fmt)
+            got = products.matmul(a, b, fmt)
         product = np.asarray(sf.multiply(a.astype(np.float64), b.astype(np.float64), fmt))
         assert_same_bits(got, product + 0.0)  # sums start at +0
 
@@ -159,7 +159,7 @@ def test_sums_of_all_pairs(form):
         values = np.unique(np.asarray(sf.decode(codes, fmt)))
         c = np.broadcast_to(values, (len(values), len(values)))
         with forced(fmt, form):
-            got = reductions.matmul(values[:, None], np.ones((1, len(values))), fmt, c=c)
+            got = products.matmul(values[:, None], np.ones((1, len(values))), fmt, c=c)
         assert_same_bits(got, sf.add(values[:, None], values[None], fmt))
 
 
@@ -184,39 +184,39 @@ def test_shapes_are_those_of_numpy(left, right, fmt):
     rng = np.random.default_rng(0)
     a = rng.integers(-2, 3, left).astype(np.float32)
     b = rng.integers(-2, 3, right).astype(np.float32)
-    assert_same_bits(reductions.matmul(a, b, fmt), a @ b)
-    assert_same_bits(reductions.dot(a, b, fmt), np.dot(a, b))
-    assert_same_bits(reductions.matmul(a, b, fmt, rounding="toward_zero", product=None), a @ b)
+    assert_same_bits(products.matmul(a, b, fmt), a @ b)
+    assert_same_bits(products.dot(a, b, fmt), np.dot(a, b))
+    assert_same_bits(products.matmul(a, b, fmt, rounding="toward_zero", product=None), a @ b)
 
 
 def test_dot_with_scalars_and_vdot():
     a = np.arange(6.0, dtype=np.float32).reshape(2, 3)
-    assert_same_bits(reductions.dot(2.0, a, "bfloat16"), 2 * a)
-    assert_same_bits(reductions.dot(a, 2.0, "bfloat16"), 2 * a)
-    assert_same_bits(reductions.vdot(a, a[::-1], "bfloat16"), np.vdot(a, a[::-1]))
+    assert_same_bits(products.dot(2.0, a, "bfloat16"), 2 * a)
+    assert_same_bits(products.dot(a, 2.0, "bfloat16"), 2 * a)
+    assert_same_bits(products.vdot(a, a[::-1], "bfloat16"), np.vdot(a, a[::-1]))
     out = np.empty((2, 2), np.float32)
-    assert reductions.dot(a, a.T, "bfloat16", out=out) is out
+    assert products.dot(a, a.T, "bfloat16", out=out) is out
     assert_same_bits(out, a @ a.T)
 
 
 def test_layout_dtype_and_batching_do_not_matter():
     a, b = operands(sf.bfloat16, (19, 70, 37), "ordinary")
-    expected = reductions.matmul(a, b, "bfloat16")
+    expected = products.matmul(a, b, "bfloat16")
     for x, y in itertools.product((a, a.astype(float), np.asfortranarray(a)), (b, b.astype(">f4"))):
-        assert_same_bits(reductions.matmul(x, y, "bfloat16"), expected)
-    stacked = reductions.matmul(np.stack((a, a[::-1])), b, "bfloat16")
+        assert_same_bits(products.matmul(x, y, "bfloat16"), expected)
+    stacked = products.matmul(np.stack((a, a[::-1])), b, "bfloat16")
     assert_same_bits(stacked[1], expected[::-1])
-    assert_same_bits(reductions.matmul(a, b[:, 5:21], "bfloat16"), expected[:, 5:21])
+    assert_same_bits(products.matmul(a, b[:, 5:21], "bfloat16"), expected[:, 5:21])
     ten = np.ascontiguousarray(b[:, ::3])
-    assert_same_bits(reductions.matmul(a, ten, "bfloat16"), expected[:, ::3])
+    assert_same_bits(products.matmul(a, ten, "bfloat16"), expected[:, ::3])
 
 
 def test_operands_outside_the_format_are_taken_exactly():
     x = np.array([[0.1, 0.2]], np.float32)
     y = np.array([[0.3], [0.7]])
-    assert_same_bits(reductions.matmul(x, y, "bfloat16"), loop(x, y, "bfloat16"))
+    assert_same_bits(products.matmul(x, y, "bfloat16"), loop(x, y, "bfloat16"))
     with pytest.raises(TypeError, match="round them first"):
-        reductions.matmul([[2**70 + 1]], [[1]], "bfloat16")
+        products.matmul([[2**70 + 1]], [[1]], "bfloat16")
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "binary16"])
@@ -227,7 +227,7 @@ def test_thread_count_does_not_matter(name):
     try:
         for n in (1, 2, 5):
             sf.set_num_threads(n)
-            results.append(reductions.matmul(a, b, name))
+            results.append(products.matmul(a, b, name))
     finally:
         sf.set_num_threads(threads)
     assert_same_bits(results[0], results[1])
@@ -238,7 +238,7 @@ def test_inputs_stay_as_they_were():
     a, b = operands(sf.bfloat16, (5, 6, 7), "specials")
     a[0, 0] = np.uint32(0xFFC12345).view(np.float32)
     kept = a.copy(), b.copy()
-    reductions.matmul(a, b, "bfloat16", c=np.zeros((5, 7), np.float32))
+    products.matmul(a, b, "bfloat16", c=np.zeros((5, 7), np.float32))
     for x, y in zip((a, b), kept, strict=True):
         assert np.array_equal(x.view(np.uint32), y.view(np.uint32))
 
@@ -246,7 +246,7 @@ def test_inputs_stay_as_they_were():
 def test_a_nan_is_the_canonical_one():
     a = np.array([[np.inf, -np.inf]], np.float32)
     for order in ("sequential", "pairwise"):
-        got = reductions.matmul(a, np.ones((2, 1), np.float32), "bfloat16", order=order)
+        got = products.matmul(a, np.ones((2, 1), np.float32), "bfloat16", order=order)
         assert got.view(np.uint32)[0, 0] == 0x7FC00000
 
 

@@ -450,8 +450,7 @@ def _share(task, count, each):
         if start < end:
             task(start, end)
 
-    if count:
-        run_chunks(some, count * each, CHUNK)
+    run_chunks(some, count * each, CHUNK)
 
 
 @dataclass(frozen=True)
@@ -531,23 +530,32 @@ class Adder:
                 (self.quick, self.domain), self.lane = found, lane
                 return
 
+    @property
+    def native(self):
+        return self.quick is not None and self.quick.kind == NATIVE
+
     def takes(self, terms, largest):
         """Whether such terms are in the domain; `largest` : the largest finite one of those in float64."""
-        if self.quick and self.quick.kind == NATIVE and self.lane == FLOAT64:
+        if self.native and self.lane == FLOAT64:
             return True
         bound = LARGEST_FACTOR if self.factor else LARGEST_WHOLE
         return self.whole is not None and (terms.dtype == FLOAT32 or largest < bound)
 
     def add(self, name, flat, stride, n, S, keys=NO_KEYS, first=0, out=None):
-        """Run the loop `name` on all of the work, in pieces, over threads. out : of a chain, n results to an entry."""
+        """Run the loop `name` on all of the work, in pieces, over threads; neither n nor S is empty.
+
+        out : of a chain, n results to an entry.
+        """
         width = LANE_COUNT if name == "lanes" else 1
         across, along = (1, stride) if name == "columns" else (stride, 1)
         outputs = S.size // width
+        flat = flat.view()
+        flat.flags.writeable = False  # so that the loops are compiled for one kind of array alone
         if name == "columns":
             count = min(outputs, WIDE_PIECE)
-            depth = max(1, PIECE // max(count, 1))
+            depth = PIECE // count
         else:
-            count = max(TURNED_ROWS if name == "rows" else 1, PIECE // n)
+            count = min(outputs, max(TURNED_ROWS if name == "rows" else 1, PIECE // n))
             depth = n if name in ("tree", "branches") else max(PIECE // count, LANE_COUNT)
             depth -= depth % LANE_COUNT if depth < n else 0
 
@@ -567,9 +575,9 @@ class Adder:
         work = (flat, stride, n, keys, first)
         if self.quick and (self.lane == FLOAT64 or flat.dtype == FLOAT32):
             kept = S.copy()
-            if self.quick.kind == NATIVE or name != "branches" and flat.dtype == FLOAT32:
+            if self.native or name != "branches" and flat.dtype == FLOAT32:
                 seen = self._run(name, self.quick, work, S, out)
-                if self.quick.kind == NATIVE or self._inside(name, work, kept, seen):
+                if self.native or self._inside(name, work, kept, seen):
                     return
             S[:] = kept
         if self.lane == FLOAT64:

@@ -24,8 +24,6 @@ A reduction may stop after any term and go on later: `begin`, `advance` and `end
 Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), ch. 4.
 """
 
-import numpy as np
-
 from softfloat._jit import jit
 from softfloat.bits import i64, u64
 from softfloat.codec import to_carrier, unpack
@@ -251,7 +249,9 @@ def join_subtrees(state, n, neutral, kind, F, R, key):
     s, found = neutral, False
     for level in range(62):
         if (n >> level) & 1:
-            right = (n >> (level + 1)) << (level + 1)  # what has been combined begins after this subtree
+            right = (n >> (level + 1)) << (
+                level + 1
+            )  # what has been combined begins after this subtree
             right += 1 << level
             s = merge(state[level], s, right, kind, F, R, key) if found else state[level]
             found = True
