@@ -48,13 +48,17 @@ def rows():
     for size, text in ((10**6, "1e6"), (10**7, "1e7")):
         x = numbers("bfloat16", size)
         for how in FLAT:
-            wide = {"accumulator": "binary32"} if how["order"] != "blocked" else {"outer": "binary32"}
+            wide = (
+                {"accumulator": "binary32"} if how["order"] != "blocked" else {"outer": "binary32"}
+            )
             for more in ({}, wide):
                 label = " ".join(f"{v}" for v in (*how.values(), *more))
                 yield row(f"bfloat16 {text} {label}", x, 0.7, fmt="bfloat16", **how, **more)
     x = numbers("bfloat16", 10**6)
     yield row("bfloat16 1e6 sequential", x, None, fmt="bfloat16")
-    yield row("bfloat16 1e6 sequential, toward zero", x, None, fmt="bfloat16", rounding="toward_zero")
+    yield row(
+        "bfloat16 1e6 sequential, toward zero", x, None, fmt="bfloat16", rounding="toward_zero"
+    )
     cumsum = reductions.cumsum
     yield row("bfloat16 1e6 cumsum", x, None, reference=np.cumsum, function=cumsum, fmt="bfloat16")
     sf.set_num_threads(os.cpu_count() or 1)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from softfloat.backends.sums import FLOAT32, NO_KEYS, PIECE, narrow
+from softfloat.backends.sums import FLOAT32, NO_KEYS, PIECE, narrow, running
 from softfloat.ops.reduce import BLOCKED, LANE_COUNT, LANES, PAIRWISE, SEQUENTIAL
 
 LEAST_SLAB = 1 << 12  # terms; smaller parts of an array are copied together first
@@ -34,7 +34,7 @@ def axis_sums(value, axes, order, block, adder, outer, initial, keys=NO_KEYS):
     n = math.prod(value.shape[i] for i in axes)
     size = value.size // n
     if order == SEQUENTIAL:
-        sums = np.full(size, initial, adder.lane)
+        sums = running(size, initial, adder.lane)
         _walk_array(adder, value, axes, kept, sums, keys)
         return sums
     rows = np.ascontiguousarray(value.transpose(kept + axes)).reshape(size, n)
@@ -55,14 +55,14 @@ def _join(adder, partial):
     if partial.shape[1] == 1:
         return partial[:, 0].copy()
     flat = np.ascontiguousarray(partial).reshape(-1)
-    sums = np.zeros(len(partial), adder.lane)
+    sums = running(len(partial), 0, adder.lane)
     adder.add("branches", flat, partial.shape[1], partial.shape[1], sums)
     return sums
 
 
 def _lanes(adder, rows):
     size, n = rows.shape
-    lanes = np.zeros(size * LANE_COUNT, adder.lane)
+    lanes = running(size * LANE_COUNT, 0, adder.lane)
     adder.add("lanes", rows.reshape(-1), n, n, lanes)
     return _join(adder, lanes.reshape(size, LANE_COUNT)[:, : min(n, LANE_COUNT)])
 
@@ -71,7 +71,7 @@ def _blocked(adder, outer, rows, block):
     partial, largest = as_terms(_by_blocks(adder, "rows", rows, block))
     if not outer.takes(partial, largest):
         return None
-    sums = np.zeros(len(rows), outer.lane)
+    sums = running(len(rows), 0, outer.lane)
     outer.add("rows", partial.reshape(-1), partial.shape[1], partial.shape[1], sums)
     return sums
 
@@ -83,11 +83,11 @@ def _by_blocks(adder, name, rows, block):
     partial = np.zeros((size, whole + (rest > 0)), adder.lane)
     if whole:
         main = np.ascontiguousarray(rows[:, : whole * block]).reshape(-1)
-        sums = np.zeros(size * whole, adder.lane)
+        sums = running(size * whole, 0, adder.lane)
         adder.add(name, main, block, block, sums)
         partial[:, :whole] = sums.reshape(size, whole)
     if rest:
-        sums = np.zeros(size, adder.lane)
+        sums = running(size, 0, adder.lane)
         adder.add(name, rows.reshape(-1)[whole * block :], n, rest, sums)
         partial[:, whole] = sums
     return partial

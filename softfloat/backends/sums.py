@@ -31,15 +31,12 @@ from softfloat.bits import (
     enter_standard_arithmetic,
     leave_standard_arithmetic,
     magnitude,
-    one_like,
     or_,
     resize,
-    sub,
     to_bits,
     to_float,
     u64,
     umax,
-    umin,
     zero_like,
 )
 from softfloat.fast import constants_loader, fast_constants, fast_form, rounding_form
@@ -59,9 +56,10 @@ from softfloat.rounding import EVEN, NEGATIVE, STOCHASTIC
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 NATIVE, SHORT, WHOLE = range(3)
-DIGITS, HIGH, LOW = range(3)  # what is seen of float32 terms, as in `_looked`
+DIGITS, HIGH, STRAY = range(3)  # what is seen of float32 terms, as in `_look_form`
+ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 PANEL = 4096  # columns added at a time: their sums stay in the first-level cache
-TURNED_ROWS, TURNED_TERMS = 256, 32  # of a block that is copied to turn rows into columns
+TURNED_ROWS, TURNED_TERMS = 128, 64  # of a block that is copied to turn rows into columns
 FEW_ROWS = 4  # below, one sum after the other is faster than turning
 LEVELS = 6  # of the tree that one pass climbs
 LEAVES = 1 << LEVELS
@@ -89,7 +87,7 @@ def _addition(kind, form, factor):
         @jit(inline=True)
         def add(s, x, p, word):
             z = s + x
-            t = z * p
+            t = z * p[0]
             return t - (t - z)
 
     else:
@@ -120,37 +118,65 @@ def _leaf(kind, form):
 
 
 @jit(inline=True)
-def _first(P):
-    return P[0]
+def _load_short(P):
+    """K; the smallest normal number and what rounds to the grid below it, for the terms."""
+    return P[0], np.float32(P[1]), np.float32(P[2])
 
 
 def _loader(kind, form):
-    return constants_loader(form[0]) if kind == WHOLE else _first
+    return constants_loader(form[0]) if kind == WHOLE else _load_short
+
+
+@functools.cache
+def _look_form(gridded):
+    """look(x, digits, high, stray, p): what is seen of float32 terms, all as bits.
+
+    digits : every bit that is set somewhere.   high : the largest magnitude.   stray : not zero if a term lies between
+    two numbers of the grid; where the dropped bits do not tell (`gridded`).
+    """
+
+    @jit(inline=True)
+    def look(x, digits, high, stray, p):
+        u = to_bits(x)
+        m = magnitude(u)
+        if gridded:
+            off = ((x + p[2]) - p[2]) != x
+            stray = or_(stray, m if (abs(x) < p[1]) & off else zero_like(u))
+        return or_(digits, u), umax(high, m), stray
+
+    return look
 
 
 @jit(inline=True)
-def _looked(x, digits, high, low):
-    """What is seen of float32 terms: all their bits, the largest magnitude, the smallest non-zero one less one."""
-    u = to_bits(x)
-    m = magnitude(u)
-    return or_(digits, u), umax(high, m), umin(low, sub(m, one_like(m)))
-
-
-@jit(inline=True)
-def _note(seen, digits, high, low):
+def _note(seen, digits, high, stray):
     seen[DIGITS] = or_(seen[DIGITS], digits)
     seen[HIGH] = umax(seen[HIGH], high)
-    seen[LOW] = umin(seen[LOW], low)
+    seen[STRAY] = or_(seen[STRAY], stray)
+
+
+@functools.cache
+def _watch_loop(gridded):
+    """watch(x, seen, p): look at all of x."""
+    look = _look_form(gridded)
+
+    @jit
+    def watch(x, seen, p):
+        digits, high, stray = np.uint32(0), np.uint32(0), np.uint32(0)
+        for i in range(x.size):
+            digits, high, stray = look(x[i], digits, high, stray, p)
+        _note(seen, digits, high, stray)
+
+    return watch
 
 
 # ---------------------------------------------------------------- loops
 # run(flat, stride, n, S, P, seen, keys, first): add to each entry of S its n terms, of which the first is number
 # `first` of the element; keys : of the elements, where random words decide.
 @functools.cache
-def _columns_loop(kind, form, lane, factor):
+def _columns_loop(kind, form, lane, factor, watched=True):
     """Entry j takes the terms flat[j], flat[stride + j], ..."""
-    add, load = _addition(kind, form, factor), _loader(kind, form)
-    watched = int(kind == SHORT)
+    add, load, look = _addition(kind, form, factor), _loader(kind, form), _look_form(form is True)
+    watched = int(kind == SHORT and watched)
     random = int(kind == WHOLE and form[1] >= STOCHASTIC)
 
     @jit
@@ -162,17 +188,17 @@ def _columns_loop(kind, form, lane, factor):
             for k in range(n):
                 start = k * stride + j
                 row = flat[start : start + T.size]
-                digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
+                digits, high, stray = np.uint32(0), np.uint32(0), np.uint32(0)
                 for i in range(T.size):
                     word = np.uint64(0)
                     if random == 1:
                         # Step 8 k + AT_TERM is the upper half of word 4 k.
                         word = key_word(own[i], 4 * (first + k)) >> u64(32)
                     if watched == 1:
-                        digits, high, low = _looked(row[i], digits, high, low)
+                        digits, high, stray = look(row[i], digits, high, stray, p)
                     T[i] = add(T[i], lane(row[i]), p, word)
                 if watched == 1:
-                    _note(seen, digits, high, low)
+                    _note(seen, digits, high, stray)
 
     return columns
 
@@ -183,7 +209,7 @@ def _chain_loop(kind, form, lane, factor):
 
     out : every partial result, n to an entry; or empty.
     """
-    add, load = _addition(kind, form, factor), _loader(kind, form)
+    add, load, look = _addition(kind, form, factor), _loader(kind, form), _look_form(form is True)
     watched = int(kind == SHORT)
     random = int(kind == WHOLE and form[1] >= STOCHASTIC)
 
@@ -194,21 +220,42 @@ def _chain_loop(kind, form, lane, factor):
             row = flat[j * stride : j * stride + n]
             target = out[j * n : j * n + n]
             s = S[j]
-            digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
+            digits, high, stray = np.uint32(0), np.uint32(0), np.uint32(0)
             for k in range(n):
                 word = np.uint64(0)
                 if random == 1:
                     word = key_word(keys[j], 4 * (first + k)) >> u64(32)
                 if watched == 1:
-                    digits, high, low = _looked(row[k], digits, high, low)
+                    digits, high, stray = look(row[k], digits, high, stray, p)
                 s = add(s, lane(row[k]), p, word)
                 if target.size > 0:
                     target[k] = s
             S[j] = s
             if watched == 1:
-                _note(seen, digits, high, low)
+                _note(seen, digits, high, stray)
 
     return chain
+
+
+@functools.cache
+def _room_form(item):
+    """room(n): n numbers at a multiple of 64 bytes, where what was just stored is read back fastest."""
+    itemsize = np.dtype(item).itemsize
+
+    @jit
+    def room(n):
+        block = np.empty(n + ALIGNMENT // itemsize, item)
+        skip = (-block.ctypes.data % ALIGNMENT) // itemsize
+        return block[skip : skip + n]
+
+    return room
+
+
+def running(size, initial, lane):
+    """An array of initial values for running results."""
+    sums = _room_form(lane.type)(size)
+    sums[:] = initial
+    return sums
 
 
 def _turn_tile(item, size):
@@ -276,22 +323,31 @@ def _turn_loop(item):
 @functools.cache
 def _rows_loop(kind, form, lane, item, factor):
     """Entry j takes the terms flat[j * stride], flat[j * stride + 1], ...: blocks of rows are turned into columns."""
-    columns, turn = _columns_loop(kind, form, lane, factor), _turn_loop(item)
-    chain = _chain_loop(kind, form, lane, factor)
+    columns, turn = _columns_loop(kind, form, lane, factor, False), _turn_loop(item)
+    chain, load = _chain_loop(kind, form, lane, factor), _loader(kind, form)
+    watch, watched = _watch_loop(form is True), int(kind == SHORT)
+    room, room_of_items = _room_form(lane), _room_form(item)
 
     @jit
     def rows_loop(flat, stride, n, S, P, seen, keys, first):
+        p = load(P)
         if S.size < FEW_ROWS:
             chain(flat, stride, n, S, P, seen, keys, first, S[:0])
             return
-        T = np.empty(TURNED_ROWS * TURNED_TERMS, item)
+        T = room_of_items(TURNED_ROWS * TURNED_TERMS)
+        U = room(TURNED_ROWS)
         for r in range(0, S.size, TURNED_ROWS):
             part = S[r : r + TURNED_ROWS]
             own = keys[r : r + TURNED_ROWS]
+            near = U[: part.size]
+            near[:] = part
             for k in range(0, n, TURNED_TERMS):
                 depth = min(TURNED_TERMS, n - k)
                 turn(flat[r * stride + k :], stride, part.size, depth, T)
-                columns(T, part.size, depth, part, P, seen, own, first + k)
+                if watched == 1:
+                    watch(T[: part.size * depth], seen, p)
+                columns(T, part.size, depth, near, P, seen, own, first + k)
+            part[:] = near
 
     return rows_loop
 
@@ -299,17 +355,20 @@ def _rows_loop(kind, form, lane, item, factor):
 @functools.cache
 def _lanes_loop(kind, form, lane):
     """Entry 64 j + i takes the terms flat[j * stride + i], flat[j * stride + i + 64], ... of n."""
-    columns = _columns_loop(kind, form, lane, False)
+    columns, room = _columns_loop(kind, form, lane, False), _room_form(lane)
 
     @jit
     def lanes(flat, stride, n, S, P, seen, keys, first):
+        near = room(LANE_COUNT)
         whole = n // LANE_COUNT
         rest = n - whole * LANE_COUNT
         for j in range(S.size // LANE_COUNT):
             row = flat[j * stride : j * stride + n]
-            T = S[j * LANE_COUNT : (j + 1) * LANE_COUNT]
-            columns(row, LANE_COUNT, whole, T, P, seen, keys, first)
-            columns(row[n - rest :], LANE_COUNT, 1, T[:rest], P, seen, keys, first)
+            part = S[j * LANE_COUNT : (j + 1) * LANE_COUNT]
+            near[:] = part
+            columns(row, LANE_COUNT, whole, near, P, seen, keys, first)
+            columns(row[n - rest :], LANE_COUNT, 1, near[:rest], P, seen, keys, first)
+            part[:] = near
 
     return lanes
 
@@ -318,7 +377,8 @@ def _lanes_loop(kind, form, lane):
 def _tree_loop(kind, form, lane, leaves):
     """Entry j is set to the tree over flat[j * stride : j * stride + n]; leaves : these are terms, not sums."""
     add, leaf, load = _addition(kind, form, False), _leaf(kind, form), _loader(kind, form)
-    watched = int(kind == SHORT and leaves)
+    watch, watched = _watch_loop(form is True), int(kind == SHORT and leaves)
+    room = _room_form(lane)
     initial = int(leaves)
 
     @jit(inline=True)
@@ -355,17 +415,14 @@ def _tree_loop(kind, form, lane, leaves):
     @jit
     def tree(flat, stride, n, S, P, seen, keys, first):
         p = load(P)
-        a, b = np.empty(TREE_BLOCK, lane), np.empty(TREE_BLOCK, lane)
+        a, b = room(TREE_BLOCK), room(TREE_BLOCK)
         sums = np.empty(-(-n // LEAVES) + 1, lane)
         for j in range(S.size):
             row = flat[j * stride : j * stride + n]
             for k in range(0, n, TREE_BLOCK):
                 x = row[k : k + TREE_BLOCK]
-                digits, high, low = np.uint32(0), np.uint32(0), np.uint32(0xFFFFFFFF)
                 if watched == 1:
-                    for i in range(x.size):
-                        digits, high, low = _looked(x[i], digits, high, low)
-                    _note(seen, digits, high, low)
+                    watch(x, seen, p)
                 found = climb(first_level(x, a, p), b, a, LEVELS - 1, p)
                 sums[k // LEAVES : k // LEAVES + found.size] = found
             left = sums[: -(-n // LEAVES)]
@@ -422,17 +479,12 @@ def narrow(x, out):
 
 
 @jit
-def _on_grid(flat, stride, rows, n, smallest, grid):
-    """Whether all float32 numbers below `smallest` in `rows` rows of n are multiples of the step of `grid`."""
-    former = enter_standard_arithmetic()
-    stray = False
-    for r in range(rows):
-        row = flat[r * stride : r * stride + n]
-        for i in range(row.size):
-            x = row[i]
-            stray |= (abs(x) < smallest) & (((x + grid) - grid) != x)
-    leave_standard_arithmetic(former)
-    return not stray
+def _largest(x):
+    """The largest magnitude; a NaN if there is one."""
+    largest = zero_like(to_bits(x[0]))
+    for i in range(x.size):
+        largest = umax(largest, magnitude(to_bits(x[i])))
+    return to_float(largest)
 
 
 @jit
@@ -455,25 +507,15 @@ def _share(task, count, each):
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to add, ready for one format: the kind, the fast form of its rounding, its constants."""
+    """A way to add, ready for one format: its kind; the fast form of its rounding, or whether terms are `gridded`."""
 
     kind: int
-    rounding: tuple | None
+    rounding: tuple | bool
     constants: np.ndarray
 
 
-@dataclass(frozen=True)
-class _Domain:
-    """Of the short form: what float32 terms are held against."""
-
-    dropped: int  # bits that no value of the format has
-    limit: float  # of a sum
-    least: np.float32  # below, terms must lie on the grid of the subnormals
-    grid: np.float32
-
-
 def _short_form(fmt, lane):
-    """(form, domain) of the short form in these lanes, or None."""
+    """(form, dropped bits, largest sum) of the short form in these lanes, or None."""
     p, bits = fmt.precision, np.finfo(lane).nmant + 1
     ordinary = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
     fits = fmt.fits(lane) and 2 <= p <= (bits - 2) // 2
@@ -481,14 +523,11 @@ def _short_form(fmt, lane):
         return None
     q = bits - p
     # At emin = -126 the subnormals of float32 end where those of the format do: the dropped bits tell.
-    narrow_range = fmt.emin > -126
-    domain = _Domain(
-        (1 << max(24 - p, 0)) - 1,
-        min(fmt.max, 2.0 ** (126 - q) if lane == FLOAT32 else LARGEST_WHOLE),
-        np.float32(fmt.smallest_normal if narrow_range else 0),
-        np.float32(1.5 * 2.0 ** (fmt.emin + 24 - p) if narrow_range else 0),
-    )
-    return _Form(SHORT, None, np.array([2.0**q + 1], lane)), domain
+    gridded = fmt.emin > -126
+    step = 1.5 * 2.0 ** (fmt.emin + 24 - p) if gridded else 0.0
+    constants = np.array([2.0**q + 1, fmt.smallest_normal, step], lane)
+    limit = min(fmt.max, 2.0 ** (126 - q) if lane == FLOAT32 else LARGEST_WHOLE)
+    return _Form(SHORT, gridded, constants), (1 << max(24 - p, 0)) - 1, limit
 
 
 def _whole_form(fmt, mode, saturate, bits, variant, factor):
@@ -516,18 +555,19 @@ class Adder:
     def __init__(self, fmt, mode, saturate, bits, variant, factor=False):
         self.factor, self.random = factor, mode >= STOCHASTIC
         self.whole = _whole_form(fmt, mode, saturate, bits, variant, factor)
-        self.quick, self.domain, self.lane = None, None, FLOAT64
+        self.quick, self.lane = None, FLOAT64
         if mode != EVEN or saturate or not isinstance(fmt, Format):
             return
         for native, lane in ((binary32, FLOAT32), (binary64, FLOAT64)):
             if fmt == native:
-                self.quick, self.lane = _Form(NATIVE, None, np.zeros(1, lane)), lane
+                self.quick, self.lane = _Form(NATIVE, False, np.zeros(3, lane)), lane
         if self.quick or factor or not self.whole:
             return
         for lane in (FLOAT32, FLOAT64):
             found = _short_form(fmt, lane)
             if found:
-                (self.quick, self.domain), self.lane = found, lane
+                self.lane = lane
+                self.quick, self.dropped, self.limit = found
                 return
 
     @property
@@ -577,7 +617,7 @@ class Adder:
             kept = S.copy()
             if self.native or name != "branches" and flat.dtype == FLOAT32:
                 seen = self._run(name, self.quick, work, S, out)
-                if self.native or self._inside(name, work, kept, seen):
+                if self.native or self._inside(kept, n, seen):
                     return
             S[:] = kept
         if self.lane == FLOAT64:
@@ -593,26 +633,17 @@ class Adder:
     def _run(self, name, form, work, S, out):
         """One loop on one piece; returns what was seen."""
         flat, stride, n, keys, first = work
-        seen = np.array([0, 0, 0xFFFFFFFF], np.uint32)
+        seen = np.zeros(3, np.uint32)
         more = ((S[:0] if out is None else out),) if name == "chain" else ()
         run = _loop(name, form.kind, form.rounding, S.dtype.type, flat.dtype.type, self.factor)
         run(flat, stride, n, S, form.constants, seen, keys, first, *more)
         return seen
 
-    def _inside(self, name, work, before, seen):
+    def _inside(self, before, n, seen):
         """Whether a piece was in the domain of the short form."""
-        flat, stride, n, _, _ = work
-        domain = self.domain
-        high = float(seen[HIGH : HIGH + 1].view(FLOAT32)[0])
-        reach = float(np.max(np.abs(before))) + 2 * n * high
-        if seen[DIGITS] & domain.dropped or not reach <= domain.limit:
-            return False
-        least = (seen[LOW : LOW + 1] + np.uint32(1)).view(FLOAT32)[0]
-        if seen[LOW] == 0xFFFFFFFF or least >= domain.least:
-            return True
-        outputs = before.size // (LANE_COUNT if name == "lanes" else 1)
-        rows, length = (n, outputs) if name == "columns" else (outputs, n)
-        return bool(_on_grid(flat, stride, rows, length, domain.least, domain.grid))
+        high = float(seen.view(FLOAT32)[HIGH])
+        reach = float(_largest(before)) + 2 * n * high
+        return not (seen[DIGITS] & self.dropped or seen[STRAY]) and reach <= self.limit
 
 
 @functools.cache
