@@ -298,7 +298,7 @@ def _fast_reduction(value, axes, n, kind, finish, how):
             return None
         value = multiply(value, value, how.product, **_options(squares))
     inner, outer = _adder(how.accumulator, choice, kind), _adder(how.outer, choice, kind)
-    if inner.lane == FLOAT64 and inner.native:
+    if inner.lane == FLOAT64 and inner.native and value.flags.aligned:
         terms, largest = value, 0.0
     else:
         terms, largest = as_terms(value)

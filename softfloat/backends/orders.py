@@ -17,7 +17,7 @@ LEAST_SLAB = 1 << 12  # terms; smaller parts of an array are copied together fir
 def as_terms(value):
     """(the values as float32 if that is exact, else as they are; the largest finite magnitude of float64 ones)."""
     if value.dtype == FLOAT32:
-        return value, 0.0
+        return value if value.flags.aligned else value.copy(), 0.0
     flat = np.ascontiguousarray(value).reshape(-1)
     short = np.empty(flat.size, FLOAT32)
     same, largest = narrow(flat, short)
@@ -119,8 +119,7 @@ def _dimensions(value, axes):
             dims[-1] = (dims[-1][0] * length, stride, summed)
         else:
             dims.append((length, stride, summed))
-    # What lies in one place is a sum of one term each.
-    return dims if value.flags.aligned else None
+    return dims
 
 
 def _walkable(dims):
