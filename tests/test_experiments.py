@@ -96,7 +96,6 @@ for _name, _n in (("e6m9", 65536), ("bfloat16", 4096)):
 
 def few_bit_bias(variant):
     """Mean of (rounded - exact) in ulp over all inputs with 4 extra bits and all words of 3 bits."""
-    x = 1 + np.arange(16) / 16  # ulp 1 of a format whose values here are integers
     fmt = sf.Format(5, 1, specials="finite")
     x, w = np.meshgrid(2 + np.arange(16) / 16, np.arange(8))
     got = sf.quantize(x, fmt, rounding="stochastic", random=w, random_bits=3, variant=variant)
@@ -194,7 +193,7 @@ def test_stochastic_sums_keep_the_mean():
 
 
 def test_error_growth_of_nearest_and_stochastic_sums():
-    """Nearest as n u, stochastic as sqrt(n) u: a hundred times the terms, ten times the error (Connolly et al. 2021)."""
+    """Nearest as n u, stochastic as sqrt(n) u: ten times the error for a hundred times the terms (Connolly et al.)."""
     few, many = (np.sqrt(np.mean(stochastic_errors(n) ** 2)) for n in (1000, 100_000))
     assert 4 < many / few < 25
     nearest = [error(uniforms(n, 6)) for n in (1000, 100_000)]
