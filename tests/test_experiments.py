@@ -193,13 +193,16 @@ def test_stochastic_sums_keep_the_mean():
 
 
 def test_error_growth_of_nearest_and_stochastic_sums():
-    """Nearest as n u, stochastic as sqrt(n) u: ten times the error for a hundred times the terms (Connolly et al.)."""
-    few, many = (np.sqrt(np.mean(stochastic_errors(n) ** 2)) for n in (1000, 100_000))
-    assert 4 < many / few < 25
-    nearest = [error(uniforms(n, 6)) for n in (1000, 100_000)]
-    assert nearest[1] > 0.99 and many < nearest[1] / 10
-    u = sf.bfloat16.unit_roundoff
-    assert many < 4 * np.sqrt(100_000) * u
+    """Equal terms: to nearest the errors add up, as n u; stochastic ones do not, as sqrt(n) u (Connolly et al. 2021)."""
+    fmt = sf.Format(8, 13)
+    x, u = np.float32(sf.quantize(0.7, fmt)), fmt.unit_roundoff
+    for n in (1000, 10_000, 100_000):
+        rows = np.broadcast_to(x, (30, n))
+        found = reductions.sum(rows, fmt, 1, rounding="stochastic", seed=2)
+        errors = np.asarray(found, np.float64) / (n * float(x)) - 1
+        assert 0.2 < np.sqrt(np.mean(errors**2)) / (np.sqrt(n) * u) < 0.6
+        nearest = float(reductions.sum(rows[0], fmt)) / (n * float(x)) - 1
+        assert 0.1 < abs(nearest) / (n * u) < 0.2
 
 
 def test_few_bits_of_randomness_are_biased():
