@@ -193,7 +193,7 @@ def test_stochastic_sums_keep_the_mean():
 
 
 def test_error_growth_of_nearest_and_stochastic_sums():
-    """Equal terms: to nearest the errors add up, as n u; stochastic ones do not, as sqrt(n) u (Connolly et al. 2021)."""
+    """Equal terms: to nearest the errors add up, as n u; stochastic ones as sqrt(n) u (Connolly et al. 2021)."""
     fmt = sf.Format(8, 13)
     x, u = np.float32(sf.quantize(0.7, fmt)), fmt.unit_roundoff
     for n in (1000, 10_000, 100_000):
