@@ -5,6 +5,9 @@ default the accumulator's, None for exact ones) and the order of the additions a
 defines the orders and the random words. No result depends on the number of threads or on the memory layout.
 
 rounding= holds for every operation, unless product_rounding= or result_rounding= say otherwise for theirs.
+
+Inside a block of `softfloat.status` every operation counts like an element: each product, each addition, the first one
+to +0 included, and the last rounding. There the definition does the work, whatever that costs.
 """
 
 import math

@@ -391,7 +391,10 @@ def scaled(fmt, scale, shape, seed=4):
     """Numbers of a format: ordinary, in its lowest or top binades, with specials; or numbers that are none of its."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(shape)
-    x *= {"small": 8 * fmt.smallest_normal, "large": fmt.max / 8}.get(scale, 1.0)
+    if scale == "small":
+        x *= 8 * fmt.smallest_normal
+    if scale == "large":
+        x *= fmt.max / 8
     if scale == "wide":
         return x
     x = np.array(sf.quantize(x, fmt), np.float64)
