@@ -1,5 +1,20 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
+from softfloat.array import (
+    SoftArray,
+    arange,
+    array,
+    asarray,
+    empty,
+    eye,
+    from_codes,
+    full,
+    linspace,
+    load,
+    ones,
+    save,
+    zeros,
+)
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -37,6 +52,7 @@ from softfloat.comparison import (
     total_order,
     total_order_magnitude,
 )
+from softfloat.context import rounding
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import (
@@ -94,9 +110,13 @@ __all__ = [
     "FixedPoint",
     "Format",
     "Rounding",
+    "SoftArray",
     "absolute",
     "add",
+    "arange",
+    "array",
     "as_format",
+    "asarray",
     "bfloat16",
     "binary16",
     "binary32",
@@ -112,8 +132,10 @@ __all__ = [
     "divide",
     "dlfloat16",
     "dot",
+    "empty",
     "encode",
     "equal",
+    "eye",
     "finfo",
     "float16",
     "float32",
@@ -132,6 +154,8 @@ __all__ = [
     "fma",
     "formats",
     "fp24",
+    "from_codes",
+    "full",
     "get_num_threads",
     "greater",
     "greater_equal",
@@ -143,6 +167,8 @@ __all__ = [
     "iszero",
     "less",
     "less_equal",
+    "linspace",
+    "load",
     "logb",
     "matmul",
     "maximum",
@@ -161,12 +187,15 @@ __all__ = [
     "nextafter",
     "norm",
     "not_equal",
+    "ones",
     "p3109",
     "prod",
     "pxr24",
     "quantize",
     "remainder",
     "round_to_integral",
+    "rounding",
+    "save",
     "scalbn",
     "set_num_threads",
     "signbit",
@@ -180,4 +209,5 @@ __all__ = [
     "total_order",
     "total_order_magnitude",
     "vdot",
+    "zeros",
 ]
