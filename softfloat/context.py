@@ -20,7 +20,7 @@ _STREAM_BITS = 32
 
 class _State(NamedTuple):
     block: "rounding"
-    count: int  # operations done
+    done: int  # operations so far
     outer: "_State | None"
 
 
@@ -88,8 +88,8 @@ def operation_options():
     if state is None:
         return {}
     if state.block.random:
-        _active.set(state._replace(count=state.count + 1))
-    return state.block.numbered(state.count)
+        _active.set(state._replace(done=state.done + 1))
+    return state.block.numbered(state.done)
 
 
 __all__ = ["rounding"]

@@ -11,10 +11,10 @@ import functools
 import numpy as np
 
 from softfloat import comparison, functional
-from softfloat.array import ufuncs
 from softfloat.array.mixing import is_weak, quietly, rounded, wide
 from softfloat.array.printing import array_text, format_text
 from softfloat.array.registry import call_function
+from softfloat.array.ufuncs import call, dispatch
 from softfloat.context import active_rounding
 from softfloat.format import Format
 from softfloat.formats import as_format
@@ -45,17 +45,17 @@ def _operator(ufunc, run):
                     return run(a, b)
                 fmt = self._format
                 return held(run(a, b, fmt), fmt)
-        return ufuncs.call(ufunc, (self, other)) if _fits(other) else NotImplemented
+        return call(ufunc, (self, other)) if _fits(other) else NotImplemented
 
     def reflected(self, other):
-        return ufuncs.call(ufunc, (other, self)) if _fits(other) else NotImplemented
+        return call(ufunc, (other, self)) if _fits(other) else NotImplemented
 
     def in_place(self, other):
         if not _fits(other):
             return NotImplemented
         if self._values.ndim == 0 and not self._values.flags.writeable:
-            return ufuncs.call(ufunc, (self, other))  # a scalar: the name gets a new one
-        return ufuncs.call(ufunc, (self, other), out=(self,))
+            return call(ufunc, (self, other))  # a scalar: the name gets a new one
+        return call(ufunc, (self, other), out=(self,))
 
     return method, reflected, in_place
 
@@ -64,15 +64,15 @@ def _binary(ufunc):
     """As `_operator`, without the short cut."""
 
     def method(self, other):
-        return ufuncs.call(ufunc, (self, other)) if _fits(other) else NotImplemented
+        return call(ufunc, (self, other)) if _fits(other) else NotImplemented
 
     def reflected(self, other):
-        return ufuncs.call(ufunc, (other, self)) if _fits(other) else NotImplemented
+        return call(ufunc, (other, self)) if _fits(other) else NotImplemented
 
     def in_place(self, other):
         if not _fits(other):
             return NotImplemented
-        result = ufuncs.call(ufunc, (self, other))
+        result = call(ufunc, (self, other))
         if self._values.ndim == 0 and not self._values.flags.writeable:
             return result
         if result.shape != self.shape:
@@ -86,7 +86,7 @@ def _binary(ufunc):
 
 
 def _unary(ufunc):
-    return lambda self: ufuncs.call(ufunc, (self,))
+    return lambda self: call(ufunc, (self,))
 
 
 def _method(function):
@@ -291,7 +291,7 @@ class SoftArray(Held):
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         if any(not _fits(x) and x is not None for x in inputs if not isinstance(x, str)):
             return NotImplemented
-        return ufuncs.dispatch(ufunc, method, inputs, out, options)
+        return dispatch(ufunc, method, inputs, out, options)
 
     def __array_function__(self, function, types, arguments, options):
         if not all(issubclass(kind, (Held, np.ndarray)) for kind in types):

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from softfloat.array import core  # noqa: F401  (what holds the values)
+import softfloat.array.core  # noqa: F401  (what holds the values)
 from softfloat.array.mixing import rounded
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format

@@ -5,11 +5,11 @@ import math
 import numpy as np
 
 from softfloat import functional, reductions
-from softfloat.array import ufuncs
 from softfloat.array.mixing import common_format, operand
 from softfloat.array.numeric import soft, sum_
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import leaves
+from softfloat.array.ufuncs import call, rows_of
 from softfloat.context import operation_options
 from softfloat.operands import Held, hold
 
@@ -52,7 +52,7 @@ def inner(a, b, /):
     """sum over the last axes"""
     first, second, fmt = _pair(a, b)
     if first.ndim == 0 or second.ndim == 0:
-        return ufuncs.call(np.multiply, (a, b))
+        return call(np.multiply, (a, b))
     return np.tensordot(hold(first, fmt), hold(second, fmt), axes=(-1, -1))
 
 
@@ -101,14 +101,14 @@ def tensordot(a, b, axes=2):
 @implements(np.linalg.matmul, section=PRODUCTS)
 def matmul(x1, x2, /):
     """as the operator @"""
-    return ufuncs.call(np.matmul, (x1, x2))
+    return call(np.matmul, (x1, x2))
 
 
 @implements(np.linalg.vecdot, section=PRODUCTS)
 def vecdot(x1, x2, /, *, axis=-1):
     """sum over an axis of both"""
     x1, x2 = soft(x1, x2), soft(x2, x1)
-    return ufuncs.call(np.vecdot, (np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)))
+    return call(np.vecdot, (np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)))
 
 
 @implements(np.kron, section=PRODUCTS)
@@ -231,7 +231,7 @@ def _matrix_norm(x, ord, axes, keepdims):
 def vector_norm(x, /, *, axis=None, keepdims=False, ord=2):
     """as np.linalg.norm of vectors; over all elements in C order without axis"""
     if axis is None or isinstance(axis, tuple):
-        rows, shape = ufuncs._rows(x._values, axis, keepdims)
+        rows, shape = rows_of(x._values, axis, keepdims)
         return _vector_norm(hold(rows, x._format), ord, -1, False).reshape(shape)
     return _vector_norm(x, ord, axis, keepdims)
 
@@ -245,7 +245,7 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
 # ---------------------------------------------------------------- einsum
 @implements(np.einsum, section=PRODUCTS)
 def einsum(*operands, out=None, optimize=False, **options):
-    """products of the operands left to right, then the sum over the other indices in order of appearance, each rounded"""
+    """products of the operands left to right, then the sum over the other indices as they appear, each rounded"""
     if options:
         raise TypeError(f"np.einsum on SoftArrays takes no {next(iter(options))}=")
     terms, result, arrays = _parsed(operands)

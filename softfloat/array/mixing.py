@@ -22,7 +22,7 @@ WEAK = (bool, int, float, Fraction, decimal.Decimal)
 
 
 def is_weak(x):
-    """Whether x is a Python number, which takes the format of what it meets. NumPy's float64 is a float, but not weak."""
+    """Whether x is a Python number, which takes the format of what it meets; NumPy's float64 is none."""
     return isinstance(x, WEAK) and not isinstance(x, np.generic)
 
 

@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import functional
-from softfloat.array import ufuncs
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import dressed
+from softfloat.array.ufuncs import NO_VALUE, accumulate, call, reduce, rows_of
 from softfloat.context import operation_options
 from softfloat.operands import Held, hold
 
 SUMS, STEPS = "sums and statistics", "functions of several steps"
-_NO = ufuncs.NO_VALUE
+_NO = NO_VALUE
 
 
 def soft(x, *others):
@@ -43,19 +43,19 @@ def _into(out, result):
 @implements(np.sum, section=SUMS)
 def sum_(a, axis=None, dtype=None, out=None, keepdims=False, initial=_NO, where=True):
     """sequential, from +0 or initial, in C order of the reduced axes, every addition rounded; dtype: another format"""
-    return ufuncs.reduce(np.add, soft(a, out), axis, dtype, out, keepdims, initial, where)
+    return reduce(np.add, soft(a, out), axis, dtype, out, keepdims, initial, where)
 
 
 @implements(np.prod, section=SUMS)
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=_NO, where=True):
     """sequential, from 1 or initial, in C order, every multiplication rounded"""
-    return ufuncs.reduce(np.multiply, soft(a, out), axis, dtype, out, keepdims, initial, where)
+    return reduce(np.multiply, soft(a, out), axis, dtype, out, keepdims, initial, where)
 
 
 def _running(ufunc, a, axis, dtype, out):
     a = soft(a, out)
     a, axis = (a.ravel(), 0) if axis is None else (a, axis)
-    return ufuncs.accumulate(ufunc, a, axis, dtype, out)
+    return accumulate(ufunc, a, axis, dtype, out)
 
 
 @implements(np.cumsum, section=SUMS)
@@ -99,13 +99,13 @@ def cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=Fa
 @implements(np.max, np.amax, section=SUMS)
 def max_(a, axis=None, out=None, keepdims=False, initial=_NO, where=True):
     """exact; NaN if one is NaN; -0 < +0"""
-    return ufuncs.reduce(np.maximum, soft(a, out), axis, None, out, keepdims, initial, where)
+    return reduce(np.maximum, soft(a, out), axis, None, out, keepdims, initial, where)
 
 
 @implements(np.min, np.amin, section=SUMS)
 def min_(a, axis=None, out=None, keepdims=False, initial=_NO, where=True):
     """exact; NaN if one is NaN; -0 < +0"""
-    return ufuncs.reduce(np.minimum, soft(a, out), axis, None, out, keepdims, initial, where)
+    return reduce(np.minimum, soft(a, out), axis, None, out, keepdims, initial, where)
 
 
 @implements(np.ptp, section=SUMS)
@@ -202,7 +202,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
 @implements(np.median, section=SUMS)
 def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
     """the middle element, or (lower + upper) / 2, two roundings; NaN if one is NaN"""
-    rows, shape = ufuncs._rows(a._values, axis, keepdims)
+    rows, shape = rows_of(a._values, axis, keepdims)
     ordered = dressed(np.sort(rows, axis=-1, kind="stable"), a._format)
     n = rows.shape[-1]
     if not n:
@@ -235,13 +235,13 @@ for _name, _run, _fill in (
 @implements(np.nanmax, section=SUMS)
 def nanmax(a, axis=None, out=None, keepdims=False, initial=_NO, where=True):
     """exact; numbers before NaN"""
-    return ufuncs.reduce(np.fmax, a, axis, None, out, keepdims, initial, where)
+    return reduce(np.fmax, a, axis, None, out, keepdims, initial, where)
 
 
 @implements(np.nanmin, section=SUMS)
 def nanmin(a, axis=None, out=None, keepdims=False, initial=_NO, where=True):
     """exact; numbers before NaN"""
-    return ufuncs.reduce(np.fmin, a, axis, None, out, keepdims, initial, where)
+    return reduce(np.fmin, a, axis, None, out, keepdims, initial, where)
 
 
 for _name, _run in (("mean", mean), ("var", var), ("std", std)):
@@ -264,7 +264,7 @@ def clip(a, a_min=_NO, a_max=_NO, out=None, *, min=_NO, max=_NO, **options):
     for ufunc, bound in ((np.maximum, low), (np.minimum, high)):
         if bound is not None:
             bound = hold(comparand(bound, fmt), fmt) if is_weak(bound) else bound
-            a = ufuncs.call(ufunc, (a, bound))
+            a = call(ufunc, (a, bound))
     return _into(out, a.copy() if low is None and high is None else a)
 
 

@@ -351,9 +351,9 @@ def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VA
     """
     rule = _binary(ufunc, "reduce")
     fmt = a._format if dtype is None else as_format(dtype)
-    rows, shape = _rows(a._values, axis, bool(keepdims))
+    rows, shape = rows_of(a._values, axis, bool(keepdims))
     if where is not True:
-        mask, _ = _rows(np.broadcast_to(where, a.shape), axis, False)
+        mask, _ = rows_of(np.broadcast_to(where, a.shape), axis, False)
         rows = _skipped(ufunc, rule, rows, mask, initial)
     if initial is not NO_VALUE and initial is not None:
         start = np.broadcast_to(operand(initial, fmt), (*rows.shape[:-1], 1))
@@ -362,7 +362,7 @@ def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VA
     return _delivered(value, rule.results[0], fmt, out, True)
 
 
-def _rows(values, axis, keepdims):
+def rows_of(values, axis, keepdims):
     """(values with the reduced axes as one last axis, shape of the result)."""
     axes = reductions._axes(axis, values.ndim)
     kept = tuple(i for i in range(values.ndim) if i not in axes)
