@@ -13,8 +13,6 @@ import softfloat as sf
 class Exact:
     """A value of an oracle format, with Python's operators; numbers it meets are rounded to the format first."""
 
-    __array_ufunc__ = None  # so that NumPy's scalars leave operators to this class
-
     def __init__(self, fmt, code):
         self.fmt, self.code = fmt, int(code)
 
@@ -30,6 +28,8 @@ class Exact:
         return oracle.from_code(self.fmt, self.code)
 
     def _with(self, operation, *others, reverse=False):
+        if any(isinstance(x, np.ndarray) for x in others):
+            return NotImplemented  # NumPy takes the elements one by one
         operands = [self.number, *(Exact.of(self.fmt, x).number for x in others)]
         if reverse:
             operands.reverse()
@@ -75,26 +75,28 @@ class Exact:
     def conjugate(self):
         return self
 
-    def _compared(self, x):
-        return oracle.compare(self.number, Exact.of(self.fmt, x).number)
+    def _compared(self, x, wanted):
+        if isinstance(x, np.ndarray):
+            return NotImplemented
+        return oracle.compare(self.number, Exact.of(self.fmt, x).number) in wanted
 
     def __eq__(self, x):
-        return self._compared(x) == 0
+        return self._compared(x, (0,))
 
     def __ne__(self, x):
-        return self._compared(x) != 0
+        return self._compared(x, (-1, 1, None))
 
     def __lt__(self, x):
-        return self._compared(x) == -1
+        return self._compared(x, (-1,))
 
     def __gt__(self, x):
-        return self._compared(x) == 1
+        return self._compared(x, (1,))
 
     def __le__(self, x):
-        return self._compared(x) in (-1, 0)
+        return self._compared(x, (-1, 0))
 
     def __ge__(self, x):
-        return self._compared(x) in (0, 1)
+        return self._compared(x, (0, 1))
 
     __hash__ = None
 

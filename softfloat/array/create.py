@@ -143,13 +143,13 @@ def _numbers(first, width, count):
 
 def create_like(name, fmt, given, options):
     """What np.zeros(shape, like=a) and its kin make, in the format of a or of dtype=; None for other functions."""
-    if options.get("dtype") is not None:
+    if options.get("dtype") not in (None, float):  # float: what NumPy puts where nothing was said
         fmt = as_format(options["dtype"])
     options = {k: v for k, v in options.items() if k not in ("dtype", "order", "copy", "device")}
     if name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
         return array(given[0], fmt)
     if name in ("zeros", "ones", "empty", "full", "eye", "arange"):
-        return globals()[name](*given, fmt=fmt, **options)
+        return globals()[name](*given, fmt=fmt, **{k.lower(): v for k, v in options.items()})
     return eye(*given, fmt=fmt) if name == "identity" else None
 
 

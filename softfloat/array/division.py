@@ -38,7 +38,7 @@ def remainder(a, b, fmt, **options):
 
 
 def floor_divide(a, b, fmt, **options):
-    """floor(a / b), the exact quotient floored; a / b where that is no finite number."""
+    """floor(a / b), the exact quotient floored; a / 0 as division has it, NaN for an infinite a."""
     a, b = np.broadcast_arrays(wide(a), wide(b))
     with np.errstate(all="ignore"):
         quotient = a / b
@@ -46,10 +46,10 @@ def floor_divide(a, b, fmt, **options):
         usual = np.isfinite(a) & (b != 0) & ~np.isnan(b)
         whole = np.where(usual & np.isfinite(b), np.rint((a - rest) / b), 0.0)
     turned = (rest != 0) & (np.signbit(rest) != np.signbit(b))
-    whole = np.where(usual, whole - turned, quotient)
+    whole = np.where(usual, whole - turned, np.where(b == 0, quotient, np.nan))
     whole = np.where(whole == 0, np.copysign(0.0, quotient), whole)
     far = usual & np.isfinite(b) & ~(np.abs(quotient) < _SAFE)
-    exact: np.ndarray = whole
+    exact = whole
     if far.any():
         exact = whole.astype(object)
         for place in map(tuple, np.argwhere(far)):

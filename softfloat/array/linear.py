@@ -262,7 +262,7 @@ def einsum(*operands, out=None, optimize=False, **options):
 
 def _contracted(terms, values, result, fmt):
     summed = [c for c in dict.fromkeys("".join(terms)) if c not in result]
-    sizes: dict[str, int] = {}
+    sizes = {}
     for term, v in zip(terms, values, strict=True):
         for c, size in zip(term, v.shape, strict=True):
             if sizes.setdefault(c, size) != size and 1 not in (size, sizes[c]):

@@ -69,7 +69,8 @@ def _sign(x, fmt):
 
 
 def _heaviside(x, y, fmt):
-    return functional.quantize(np.heaviside(x, y), fmt)
+    with np.errstate(all="ignore"):
+        return functional.quantize(np.heaviside(x, y), fmt)
 
 
 def _modf(x, fmt):
