@@ -2,7 +2,7 @@
 
 It is no ndarray: a library that turns its argument into one would go on in float64 without a word, so np.asarray
 raises. NumPy's functions reach a SoftArray through NEP 13 (ufuncs) and NEP 18 (functions); operators go the same way,
-with a short cut for two arrays of one format and shape.
+with a short cut (softfloat.array.operators).
 """
 
 import copy
@@ -11,11 +11,20 @@ import functools
 import numpy as np
 
 from softfloat import comparison, functional
-from softfloat.array.mixing import is_weak, quietly, rounded, wide
+from softfloat.array.mixing import quietly, rounded, wide
+from softfloat.array.operators import (
+    arithmetic,
+    general,
+    is_operand,
+    power,
+    relation,
+    scalar,
+    sign_change,
+    unary,
+)
 from softfloat.array.printing import array_text, format_text
 from softfloat.array.registry import call_function
-from softfloat.array.ufuncs import call, dispatch
-from softfloat.context import active_rounding
+from softfloat.array.ufuncs import dispatch
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
@@ -25,68 +34,6 @@ LIKE = (
     *("array", "asarray", "asanyarray", "ascontiguousarray", "zeros", "ones", "empty", "full"),
     *("eye", "identity", "arange"),
 )
-_SIZED = (np.ndarray, np.generic, list, tuple)
-
-
-def _fits(other):
-    """Whether an operator tries: anything else is left to the other operand, and to Python's own TypeError."""
-    return isinstance(other, (Held, *_SIZED)) or is_weak(other) or hasattr(other, "dtype")
-
-
-def _operator(ufunc, run):
-    """The three methods of a binary operator: a + b, b + a and a += b."""
-    compares = run.__module__ == comparison.__name__
-
-    def method(self, other):
-        if type(other) is SoftArray and other._format is self._format:
-            a, b = self._values, other._values
-            if a.shape == b.shape and a.ndim and active_rounding() is None:
-                if compares:
-                    return run(a, b)
-                fmt = self._format
-                return held(run(a, b, fmt), fmt)
-        return call(ufunc, (self, other)) if _fits(other) else NotImplemented
-
-    def reflected(self, other):
-        return call(ufunc, (other, self)) if _fits(other) else NotImplemented
-
-    def in_place(self, other):
-        if not _fits(other):
-            return NotImplemented
-        if self._values.ndim == 0 and not self._values.flags.writeable:
-            return call(ufunc, (self, other))  # a scalar: the name gets a new one
-        return call(ufunc, (self, other), out=(self,))
-
-    return method, reflected, in_place
-
-
-def _binary(ufunc):
-    """As `_operator`, without the short cut."""
-
-    def method(self, other):
-        return call(ufunc, (self, other)) if _fits(other) else NotImplemented
-
-    def reflected(self, other):
-        return call(ufunc, (other, self)) if _fits(other) else NotImplemented
-
-    def in_place(self, other):
-        if not _fits(other):
-            return NotImplemented
-        result = call(ufunc, (self, other))
-        if self._values.ndim == 0 and not self._values.flags.writeable:
-            return result
-        if result.shape != self.shape:
-            raise ValueError(
-                f"the result of shape {result.shape} does not fit {self.shape} in place"
-            )
-        self._values[...] = result._values
-        return self
-
-    return method, reflected, in_place
-
-
-def _unary(ufunc):
-    return lambda self: call(ufunc, (self,))
 
 
 def _method(function):
@@ -251,8 +198,8 @@ class SoftArray(Held):
     def __getitem__(self, key):
         found = self._values[key]
         if isinstance(found, np.ndarray):
-            return self._view(found)
-        return hold(found, self._format)
+            return held(found, self._format)
+        return scalar(np.array(found), self._format)
 
     def __setitem__(self, key, x):
         if isinstance(x, Held) and x._format == self._format:
@@ -265,31 +212,32 @@ class SoftArray(Held):
         self[...] = x
 
     # ---------------------------------------------------------------- operators
-    __add__, __radd__, __iadd__ = _operator(np.add, functional.add)
-    __sub__, __rsub__, __isub__ = _operator(np.subtract, functional.subtract)
-    __mul__, __rmul__, __imul__ = _operator(np.multiply, functional.multiply)
-    __truediv__, __rtruediv__, __itruediv__ = _operator(np.divide, functional.divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary(np.floor_divide)
-    __mod__, __rmod__, __imod__ = _binary(np.remainder)
-    __pow__, __rpow__, __ipow__ = _binary(np.power)
-    __matmul__, __rmatmul__, __imatmul__ = _binary(np.matmul)
-    __divmod__, __rdivmod__, _ = _binary(np.divmod)
-    __eq__ = _operator(np.equal, comparison.equal)[0]
-    __ne__ = _operator(np.not_equal, comparison.not_equal)[0]
-    __lt__ = _operator(np.less, comparison.less)[0]
-    __le__ = _operator(np.less_equal, comparison.less_equal)[0]
-    __gt__ = _operator(np.greater, comparison.greater)[0]
-    __ge__ = _operator(np.greater_equal, comparison.greater_equal)[0]
-    __neg__ = _unary(np.negative)
-    __pos__ = _unary(np.positive)
-    __abs__ = _unary(np.absolute)
-    __trunc__ = _unary(np.trunc)
-    __floor__ = _unary(np.floor)
-    __ceil__ = _unary(np.ceil)
+    __add__, __radd__, __iadd__ = arithmetic(np.add, functional.add)
+    __sub__, __rsub__, __isub__ = arithmetic(np.subtract, functional.subtract)
+    __mul__, __rmul__, __imul__ = arithmetic(np.multiply, functional.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = arithmetic(np.divide, functional.divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = general(np.floor_divide)
+    __mod__, __rmod__, __imod__ = general(np.remainder)
+    __pow__ = power
+    _, __rpow__, __ipow__ = general(np.power)
+    __matmul__, __rmatmul__, __imatmul__ = general(np.matmul)
+    __divmod__, __rdivmod__, _ = general(np.divmod)
+    __eq__ = relation(np.equal, comparison.equal)
+    __ne__ = relation(np.not_equal, comparison.not_equal)
+    __lt__ = relation(np.less, comparison.less)
+    __le__ = relation(np.less_equal, comparison.less_equal)
+    __gt__ = relation(np.greater, comparison.greater)
+    __ge__ = relation(np.greater_equal, comparison.greater_equal)
+    __neg__ = sign_change(np.negative, lambda fmt: fmt.has_negative_zero)
+    __pos__ = unary(np.positive)
+    __abs__ = sign_change(np.absolute, lambda fmt: True)
+    __trunc__ = unary(np.trunc)
+    __floor__ = unary(np.floor)
+    __ceil__ = unary(np.ceil)
 
     # ---------------------------------------------------------------- NumPy's protocols
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
-        if any(not _fits(x) and x is not None for x in inputs if not isinstance(x, str)):
+        if any(not is_operand(x) and x is not None for x in inputs if not isinstance(x, str)):
             return NotImplemented
         return dispatch(ufunc, method, inputs, out, options)
 

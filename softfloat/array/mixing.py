@@ -8,6 +8,7 @@
 
 import contextvars
 import decimal
+import functools
 import math
 from fractions import Fraction
 
@@ -32,15 +33,27 @@ def quietly(function, *given, **options):
 
 
 def literal(x, fmt):
-    """A Python number as an array without dimensions: the nearest value of the format."""
-    if type(x) is float:
-        values = quietly(quantize, np.array([x]), fmt)  # of one dimension, that is quicker
-        return values.reshape(()).astype(fmt.carrier, copy=False)
-    return np.asarray(quietly(quantize, x, fmt), fmt.carrier)
+    """A Python number as a read-only array without dimensions: the nearest value of the format."""
+    if type(x) is int or (type(x) is float and x):
+        return _remembered(x, fmt)
+    if type(x) is float and math.copysign(1.0, x) > 0:  # 0.0 and -0.0 are one key
+        return _remembered(0, fmt)
+    return _literal(x, fmt)
+
+
+def _literal(x, fmt):
+    values = np.array(quietly(quantize, x, fmt), fmt.carrier)
+    values.flags.writeable = False
+    return values
+
+
+_remembered = functools.lru_cache(maxsize=1024, typed=True)(_literal)
 
 
 def comparand(x, fmt):
     """A Python number to compare with: the nearest value, an infinity beyond the range even where there is none."""
+    if type(x) in (float, int) and -fmt.max < x < fmt.max and (fmt.signed or x >= 0):
+        return literal(x, fmt)
     exact = exact_parts(x)
     if isinstance(exact, float) and not math.isfinite(exact):
         return np.array(exact, fmt.carrier)

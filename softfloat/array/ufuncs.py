@@ -33,7 +33,7 @@ class Rule:
     run : run(*values, fmt, **options) for ROUNDED, run(*values, fmt) for EXACT and PLAIN; a tuple for several results.
     results : what each result is.   steps : for the documentation.
     compares : Python numbers beyond the range are infinite.   integers : positions of operands that are integers.
-    identity : what an empty reduction gives, or None.
+    identity : what an empty reduction gives, or None.   elementwise : False for products of matrices.
     """
 
     run: Any
@@ -42,6 +42,7 @@ class Rule:
     compares: bool = False
     integers: tuple[int, ...] = ()
     identity: float | None = None
+    elementwise: bool = True
 
 
 def _exact(run, steps, results=(EXACT,), **more):
@@ -62,6 +63,10 @@ def _integral(mode):
 
 def _truth(ufunc):
     return lambda *values: ufunc(*(v != 0 for v in values[:-1]))
+
+
+def _negative(x, fmt):
+    return comparison.negative(x, None if fmt.has_negative_zero else fmt)
 
 
 def _sign(x, fmt):
@@ -159,18 +164,18 @@ UFUNCS |= {
     np.floor_divide: Rule(floor_divide, "floor of the exact quotient"),
     np.divmod: Rule(divmod_values, "floor_divide and remainder", (ROUNDED, ROUNDED)),
     np.ldexp: Rule(_ldexp, "x * 2**n", integers=(1,)),
-    np.negative: _with_format(comparison.negative, "-x, exact"),
+    np.negative: _with_format(_negative, "-x, exact"),
     np.positive: _exact(np.copy, "x, exact"),
-    np.absolute: _with_format(comparison.absolute, "|x|, exact"),
-    np.fabs: _with_format(comparison.absolute, "|x|, exact"),
+    np.absolute: _exact(comparison.absolute, "|x|, exact"),
+    np.fabs: _exact(comparison.absolute, "|x|, exact"),
     np.conjugate: _exact(np.copy, "x, exact"),
     np.sign: _with_format(_sign, "-1, 0 or 1, exact"),
     np.copysign: _with_format(comparison.copysign, "x with the sign of y, exact"),
     np.heaviside: _with_format(_heaviside, "0, y or 1, exact"),
-    np.maximum: _with_format(comparison.maximum, "the larger, NaN if one is; -0 < +0; exact"),
-    np.minimum: _with_format(comparison.minimum, "the smaller, NaN if one is; -0 < +0; exact"),
-    np.fmax: _with_format(comparison.maximum_number, "the larger, numbers before NaN; exact"),
-    np.fmin: _with_format(comparison.minimum_number, "the smaller, numbers before NaN; exact"),
+    np.maximum: _exact(comparison.maximum, "the larger, NaN if one is; -0 < +0; exact"),
+    np.minimum: _exact(comparison.minimum, "the smaller, NaN if one is; -0 < +0; exact"),
+    np.fmax: _exact(comparison.maximum_number, "the larger, numbers before NaN; exact"),
+    np.fmin: _exact(comparison.minimum_number, "the smaller, numbers before NaN; exact"),
     np.nextafter: _with_format(comparison.nextafter, "the neighbour of x in the format towards y"),
     np.spacing: _with_format(comparison.spacing, "one unit in the last place"),
     np.rint: _with_format(_integral("ties_to_even"), "to an integer, ties to even"),
@@ -193,11 +198,11 @@ UFUNCS |= {
     np.logical_or: Rule(_truth(np.logical_or), "of x != 0", (PLAIN,), identity=0.0),
     np.logical_xor: Rule(_truth(np.logical_xor), "of x != 0", (PLAIN,), identity=0.0),
     np.logical_not: Rule(_truth(np.logical_not), "of x != 0", (PLAIN,)),
-    np.matmul: Rule(reductions.matmul, _MATRIX),
+    np.matmul: Rule(reductions.matmul, _MATRIX, elementwise=False),
 }
 for _name, _left, _right in (("vecdot", 1, 1), ("matvec", 2, 1), ("vecmat", 1, 2)):
     if hasattr(np, _name):
-        UFUNCS[getattr(np, _name)] = Rule(_matrix(_name, _left, _right), _MATRIX)
+        UFUNCS[getattr(np, _name)] = Rule(_matrix(_name, _left, _right), _MATRIX, elementwise=False)
 
 
 def rule_of(ufunc):
@@ -250,7 +255,12 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     if where is not True:
         values = _unmasked(values, where)
     found = _run(rule, values, result)
+    if len(rule.results) == 1 and out is None and where is True and dtype is None:
+        kind = rule.results[0]
+        return _delivered(found, kind, result, None, True)
     found = found if isinstance(found, tuple) else (found,)
+    if dtype is not None:
+        found = _converted(found, rule, result)
     dressed = tuple(
         _delivered(value, kind, result, target, where)
         for value, kind, target in zip(
@@ -258,6 +268,14 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
         )
     )
     return dressed if len(dressed) > 1 else dressed[0]
+
+
+def _converted(found, rule, fmt):
+    """Results that were exact in the operands' format, in another."""
+    return tuple(
+        np.asarray(functional.quantize(value, fmt)) if kind == EXACT else value
+        for value, kind in zip(found, rule.results, strict=True)
+    )
 
 
 def _refuse(ufunc, options):
@@ -288,17 +306,17 @@ def _unmasked(values, where):
 def _run(rule, values, fmt):
     """Apply a rule to values; two operands of which one is a single number get one shape."""
     options = operation_options() if ROUNDED in rule.results else {}
-    if len(values) == 2 and not rule.integers:
+    if rule.elementwise and len(values) == 2 and not rule.integers:
         a, b = values
         if a.shape != b.shape:
-            if b.ndim == 0 and a.size <= FULL_BELOW and rule.run is not reductions.matmul:
+            if b.ndim == 0 and a.size <= FULL_BELOW:
                 b = np.full(a.shape, b)
-            elif a.ndim == 0 and b.size <= FULL_BELOW and rule.run is not reductions.matmul:
+            elif a.ndim == 0 and b.size <= FULL_BELOW:
                 a = np.full(b.shape, a)
-        elif a.ndim == 0 and len(rule.results) == 1 and rule.run is not reductions.matmul:
-            one = rule.run(a.reshape(1), b.reshape(1), fmt, **options)
-            return one.reshape(())
-        values = a, b
+            values = a, b
+    if rule.elementwise and len(rule.results) == 1 and all(v.ndim == 0 for v in values):
+        # The loops for arrays are quicker than what scalars take.
+        return rule.run(*(v.reshape(1) for v in values), fmt, **options).reshape(())
     return rule.run(*values, fmt, **options)
 
 
@@ -359,7 +377,10 @@ def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VA
     if initial is not NO_VALUE and initial is not None:
         start = np.broadcast_to(operand(initial, fmt), (*rows.shape[:-1], 1))
         rows = np.concatenate([start, rows], axis=-1)
-    value = np.asarray(_folded(ufunc, rule, rows, fmt)).reshape(shape)
+    value = np.asarray(_folded(ufunc, rule, rows, fmt))
+    if EXACT in rule.results and fmt != a._format:
+        value = np.asarray(functional.quantize(value, fmt))
+    value = value.reshape(shape)
     return _delivered(value, rule.results[0], fmt, out, True)
 
 
