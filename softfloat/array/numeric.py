@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import functional
+from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import dressed
@@ -303,6 +304,17 @@ def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     """as np.isclose, of all elements"""
     return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
+
+
+@implements(np.linspace, section=STEPS)
+def linspace_(
+    start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None
+):
+    """exact distances between two numbers, each result rounded once, to nearest, as softfloat.linspace"""
+    if np.ndim(start) or np.ndim(stop) or retstep:
+        raise unsupported("np.linspace", "only of two numbers, without retstep=")
+    fmt = common_format([start, stop])
+    return linspace(*(float(soft(x, start, stop)) for x in (start, stop)), num, endpoint, fmt)
 
 
 # ---------------------------------------------------------------- differences
