@@ -65,7 +65,11 @@ def test_creation_functions():
     a = sf.array([1.0, 2.0], BF)
     assert sf.asarray(a) is a
     assert sf.array(a) is not a
-    assert not np.shares_memory(sf.array(a), a)
+    for x in (a, a.to_numpy(), np.array(1.0, np.float32)):
+        b = sf.array(x, BF)
+        b[...] = 7
+        assert not np.shares_memory(b, x)
+    assert numbers(a) == [1, 2]
     assert sf.asarray(a, HALF).format == HALF
 
 
@@ -561,6 +565,9 @@ def test_numbers_beyond_the_range_compare_as_infinite(name):
     assert (a < 1e9).all()
     assert (a > -1e9).all()
     assert not (a == 1e9).any()
+    assert np.less(a, 1e9).all()
+    assert np.greater(10**9, a).all()
+    assert (a < decimal.Decimal("1e9")).all()
     assert (sf.full(1, sf.as_format(name).max, name) < 1e39).all()
     assert (sf.FixedPoint(3, 4, overflow="wrap")([1.0]) < 1e9).all()
 

@@ -42,7 +42,7 @@ def test_every_other_ufunc_is_refused_by_name():
         with pytest.raises(TypeError, match=ufunc.__name__):
             ufunc(*[a] * ufunc.nin)
         refused += 1
-    assert refused > 40
+    assert refused > 10
 
 
 def test_every_other_function_is_refused_by_name():
@@ -214,7 +214,7 @@ def test_out_where_and_dtype():
     out = sf.full(3, 9, BF)
     with sf.status() as s:
         np.divide(a, b, out=out, where=b != 0)
-    assert s.divide_by_zero == 0
+    assert (s.divide_by_zero, s.invalid) == (0, 0)
     assert float(out[1]) == 9
     assert np.add(a, b, dtype=HALF).format == HALF
     flags = np.zeros(3, bool)

@@ -44,9 +44,6 @@ def array(x, fmt=None, **options):
     fmt = _format_for(x, fmt)
     values = rounded(x, fmt, **options)
     if isinstance(x, (np.ndarray, Held, list, tuple)) or values.ndim:
-        plain = x._values if isinstance(x, Held) else x
-        shared = isinstance(plain, np.ndarray) and np.may_share_memory(values, plain)
-        values = values.copy() if shared or not values.flags.writeable else values
         return held(values, fmt)
     return hold(values, fmt)
 
