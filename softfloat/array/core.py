@@ -260,7 +260,6 @@ class SoftArray(Held):
     argpartition = _method(np.argpartition)
     argsort = _method(np.argsort)
     choose = _method(np.choose)
-    clip = _method(np.clip)
     cumprod = _method(np.cumprod)
     cumsum = _method(np.cumsum)
     diagonal = _method(np.diagonal)
@@ -281,6 +280,9 @@ class SoftArray(Held):
     take = _method(np.take)
     trace = _method(np.trace)
     var = _method(np.var)
+
+    def clip(self, min=None, max=None, out=None):
+        return np.clip(self, min, max, out=out)
 
     def compress(self, condition, axis=None, out=None):
         return np.compress(condition, self, axis, out)

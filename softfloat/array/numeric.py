@@ -77,7 +77,6 @@ def _with_initial(ufunc, start, x, axis, dtype, out, include_initial):
     axis = 0 if axis is None else axis
     result = _running(ufunc, x, axis, dtype, None)
     if include_initial:
-        first = np.full_like(np.take(result, [0], axis) if x.shape[axis] else result, start)
         shape = list(result.shape)
         shape[axis] = 1
         first = np.full_like(result, start, shape=tuple(shape))
@@ -85,13 +84,13 @@ def _with_initial(ufunc, start, x, axis, dtype, out, include_initial):
     return _into(out, result)
 
 
-@implements(np.cumulative_sum, section=SUMS)
+@implements(getattr(np, "cumulative_sum", None), section=SUMS)
 def cumulative_sum(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
     """as cumsum"""
     return _with_initial(np.add, 0, x, axis, dtype, out, include_initial)
 
 
-@implements(np.cumulative_prod, section=SUMS)
+@implements(getattr(np, "cumulative_prod", None), section=SUMS)
 def cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
     """as cumprod"""
     return _with_initial(np.multiply, 1, x, axis, dtype, out, include_initial)

@@ -19,7 +19,7 @@ def implements(*functions, section):
     """Decorator: this is what the NumPy functions mean on SoftArrays; its docstring goes into the documentation."""
 
     def register(implementation):
-        for function in functions:
+        for function in filter(None, functions):  # None: not in this version of NumPy
             FUNCTIONS[function] = implementation
             SECTIONS[function] = section
         return implementation

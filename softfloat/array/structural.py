@@ -43,9 +43,19 @@ def dressed(result, fmt):
     return result
 
 
+# NumPy's functions in C, which told their arguments only later than version 2.0.
+_IN_C = {
+    np.concatenate: lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.where: lambda condition, x=None, y=None: None,
+    np.lexsort: lambda keys, axis=-1: None,
+    np.may_share_memory: lambda a, b, max_work=0: None,
+    np.shares_memory: lambda a, b, max_work=-1: None,
+}
+
+
 def _passed_on(function, names, plain):
     """What calls a NumPy function with values in place of the SoftArrays in the named arguments."""
-    signature = inspect.signature(function)
+    signature = inspect.signature(_IN_C.get(function, function))
 
     def moved(*given, **options):
         bound = signature.bind(*given, **options)
