@@ -482,6 +482,25 @@ def test_python_numbers_are_rounded_first(x):
         assert_same_bits(operator(x, a).to_numpy(), function(np.float32(there), a.to_numpy(), BF))
 
 
+@pytest.mark.parametrize("block", [{}, {"mode": "toward_zero"}, {"mode": "stochastic", "seed": 5}])
+def test_numbers_beside_large_arrays_give_the_same_bits(block, monkeypatch):
+    from softfloat.array import operators, ufuncs
+
+    a = sf.array(np.random.default_rng(0).normal(size=(30, 10)), BF)
+
+    def results():
+        with sf.rounding(**block):
+            return a * 0.3, 0.3 / a, a - 7, a % 0.3, a < 0.5, a.T + 0.3
+
+    whole = results()
+    for module in (operators, ufuncs):
+        monkeypatch.setattr(module, "FULL_BELOW", 64)
+    for got, expected in zip(results(), whole, strict=True):
+        if isinstance(got, sf.SoftArray):
+            got, expected = got.to_numpy(), expected.to_numpy()
+        assert_same_bits(got, expected)
+
+
 def test_python_numbers_go_to_nearest_in_every_block():
     a = sf.array([0.0], BF)
     for mode in ("toward_positive", "toward_negative"):

@@ -320,16 +320,32 @@ def _run(rule, values, fmt):
     options = operation_options() if ROUNDED in rule.results else {}
     if rule.elementwise and len(values) == 2 and not rule.integers:
         a, b = values
-        if a.shape != b.shape:
-            if b.ndim == 0 and a.size <= FULL_BELOW:
-                b = np.full(a.shape, b)
-            elif a.ndim == 0 and b.size <= FULL_BELOW:
-                a = np.full(b.shape, a)
-            values = a, b
+        if a.ndim == 0 < b.ndim or b.ndim == 0 < a.ndim:
+            if max(a.size, b.size) > FULL_BELOW and rule.results == (ROUNDED,):
+                return _by_pieces(rule, values, fmt, options)
+            shape = a.shape or b.shape
+            values = [v if v.ndim else np.full(shape, v) for v in values]
     if rule.elementwise and len(rule.results) == 1 and all(v.ndim == 0 for v in values):
         # The loops for arrays are quicker than what scalars take.
         return rule.run(*(v.reshape(1) for v in values), fmt, **options).reshape(())
     return rule.run(*values, fmt, **options)
+
+
+def _by_pieces(rule, values, fmt, options):
+    """A number beside a large array, which is not to be joined by a second one."""
+    shape = next(v.shape for v in values if v.ndim)
+    flat = [v.reshape(-1) for v in values]
+    result = np.empty(math.prod(shape), fmt.carrier)
+    for start in range(0, result.size, FULL_BELOW):
+        stop = min(start + FULL_BELOW, result.size)
+        pieces = [
+            v[start:stop] if whole.ndim else np.full(stop - start, v)
+            for v, whole in zip(flat, values, strict=True)
+        ]
+        # Random words belong to the place in the whole array.
+        place = {"offset": start} if "seed" in options else {}
+        result[start:stop] = rule.run(*pieces, fmt, **options, **place)
+    return result.reshape(shape)
 
 
 def _delivered(value, kind, fmt, target, where):
