@@ -304,9 +304,9 @@ class Format:
 
     @property
     def _lowest_exponent(self):
-        if self.subnormals is True:
-            return 1 - self.bias - self.mantissa_bits
-        return self.emin - (self.mantissa_bits if self.subnormals == "normal" else 0)
+        return (
+            self.emin - self.mantissa_bits
+        )  # also without subnormals: of the lowest binade's last place
 
     @cached_property
     def max(self):

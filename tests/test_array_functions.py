@@ -140,7 +140,10 @@ def exact_quotient(x, y):
 
 
 @pytest.mark.parametrize(
-    "fmt", [E4M3, NAMED["e5m2"], BINARY16, BFLOAT16, NAMED["binary64"]], ids=str
+    "fmt",
+    [E4M3, NAMED["e5m2"], NAMED["e4m3fnuz"], BINARY16, BFLOAT16, NAMED["binary64"]]
+    + [oracle.Format(8, 7, bias=148, subnormals="ftz")],
+    ids=str,
 )
 def test_remainders_and_floored_quotients_are_those_of_the_exact_quotient(fmt):
     ours = package_format(fmt)
