@@ -186,6 +186,8 @@ def test_powers_that_are_one_operation():
     assert_same_bits((a**0.5).to_numpy(), sf.sqrt(x, HALF))
     assert_same_bits((a**1).to_numpy(), x)
     assert_same_bits((a**0).to_numpy(), np.ones_like(x))
+    assert ((a[:0]) ** 0.5).shape == (0,)
+    assert (HALF(3) ** 2, float(HALF(4) ** 0.5), float(HALF(4) ** -1)) == (9, 2, 0.25)
     with pytest.raises(TypeError, match="power"):
         a**3
     with pytest.raises(TypeError, match="power"):

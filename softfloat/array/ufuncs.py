@@ -18,9 +18,8 @@ from softfloat.context import operation_options
 from softfloat.formats import as_format
 from softfloat.operands import Held, hold
 
-FULL_BELOW = (
-    1 << 22
-)  # elements below which a number is spread over an array: the loops for equal shapes are quicker
+# Elements below which a number is spread over an array: the loops for equal shapes are quicker.
+FULL_BELOW = 1 << 22
 
 # What a rule gives: values rounded to the format, values that need no rounding, or something else (bool, int).
 ROUNDED, EXACT, PLAIN = "rounded", "exact", "plain"
@@ -30,8 +29,8 @@ ROUNDED, EXACT, PLAIN = "rounded", "exact", "plain"
 class Rule:
     """How a ufunc works on values of a format.
 
-    run : run(*values, fmt, **options) for ROUNDED, run(*values, fmt) for EXACT and PLAIN; a tuple for several results.
-    results : what each result is.   steps : for the documentation.
+    run : run(*values, fmt, **options) if a result is ROUNDED, else run(*values, fmt); arrays of the carrier come out.
+    results : what each result is; of several, run gives a tuple.   steps : for the documentation.
     compares : Python numbers beyond the range are infinite.   integers : positions of operands that are integers.
     identity : what an empty reduction gives, or None.   elementwise : False for products of matrices.
     """
@@ -108,9 +107,11 @@ def _reciprocal(x, fmt, **options):
 
 def _power(x, y, fmt, **options):
     """The powers that are one operation: 0, 1, 2, -1 and 1/2, for all elements; the rest needs elementary functions."""
-    power = float(y.flat[0]) if y.size and (y == y.flat[0]).all() else None
     shape = np.broadcast_shapes(x.shape, y.shape)
     x = np.broadcast_to(x, shape)
+    if not x.size:
+        return x.copy()
+    power = float(y.flat[0]) if (y == y.flat[0]).all() else None
     if power == 2:
         return _square(x, fmt, **options)
     if power == -1:
@@ -130,15 +131,14 @@ GENERAL_POWER: Any = None  # power(x, y, fmt, **options), correctly rounded, whe
 
 
 def _matrix(name, left, right):
-    def run(a, b, fmt, **options):
-        return left_right(a, b, fmt, options)
+    """The product of operands of which the last one or two dimensions are vectors or matrices."""
 
-    def left_right(a, b, fmt, options):
-        for x, core in ((a, left), (b, right)):
-            if x.ndim < core:
-                raise ValueError(
-                    f"np.{name} needs operands of {left} and {right} dimensions, got shapes {a.shape} and {b.shape}"
-                )
+    def run(a, b, fmt, **options):
+        if a.ndim < left or b.ndim < right:
+            raise ValueError(
+                f"np.{name} needs operands of at least {left} and {right} dimensions, "
+                f"got shapes {a.shape} and {b.shape}"
+            )
         first = a[..., None, :] if left == 1 else a
         second = b[..., :, None] if right == 1 else b
         result = np.asarray(reductions.matmul(first, second, fmt, **options))
