@@ -557,6 +557,14 @@ def test_arrays_mix_where_every_element_is_a_value():
         x += a
 
 
+@pytest.mark.parametrize("other", [np.array(["1", "2"]), ["1", 2], [1j, 2], [None, 1]], ids=repr)
+def test_arrays_of_what_is_no_number_do_not_mix(other):
+    a = sf.ones(2, BF)
+    for call in (lambda: a + other, lambda: other * a, lambda: np.concatenate([a, other])):
+        with pytest.raises(TypeError):
+            call()
+
+
 @pytest.mark.parametrize("other", [None, "1", b"1", 1j, object(), {}])
 def test_what_is_no_number_does_not_mix(other):
     a = sf.ones(2, BF)

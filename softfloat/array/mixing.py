@@ -87,8 +87,9 @@ def operand(x, fmt):
 
 def exact_values(x, fmt):
     """An array-like as values of a format; TypeError, naming the first element, unless all are."""
-    if isinstance(x, (str, bytes)) or x is None:
-        raise TypeError(f"cannot mix {fmt.label} values with {type(x).__name__}: {x!r}")
+    text = getattr(getattr(x, "dtype", None), "kind", "") in ("U", "S")
+    if text or x is None or any(isinstance(item, (str, bytes)) for item in leaves(x)):
+        raise TypeError(f"cannot mix {fmt.label} values with text or None, got {x!r}")
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             f"cannot mix {fmt.label} values with a masked array; mask the result instead"
