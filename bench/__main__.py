@@ -8,7 +8,17 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("quantize", "arithmetic", "sums", "matmul", "convolution", "engines", "startup", "peers")
+SUITES = (
+    "quantize",
+    "arithmetic",
+    "sums",
+    "matmul",
+    "convolution",
+    "engines",
+    "array",
+    "startup",
+    "peers",
+)
 
 
 def main(arguments):

@@ -1,6 +1,21 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
 from softfloat import engines
+from softfloat.array import (
+    SoftArray,
+    arange,
+    array,
+    asarray,
+    empty,
+    eye,
+    from_codes,
+    full,
+    linspace,
+    load,
+    ones,
+    save,
+    zeros,
+)
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -38,6 +53,7 @@ from softfloat.comparison import (
     total_order,
     total_order_magnitude,
 )
+from softfloat.context import rounding
 from softfloat.contractions import (
     conv1d,
     conv1d_input_gradient,
@@ -108,9 +124,13 @@ __all__ = [
     "FixedPoint",
     "Format",
     "Rounding",
+    "SoftArray",
     "absolute",
     "add",
+    "arange",
+    "array",
     "as_format",
+    "asarray",
     "bfloat16",
     "binary16",
     "binary32",
@@ -133,9 +153,11 @@ __all__ = [
     "dlfloat16",
     "dot",
     "einsum",
+    "empty",
     "encode",
     "engines",
     "equal",
+    "eye",
     "finfo",
     "float16",
     "float32",
@@ -154,6 +176,8 @@ __all__ = [
     "fma",
     "formats",
     "fp24",
+    "from_codes",
+    "full",
     "get_num_threads",
     "greater",
     "greater_equal",
@@ -166,6 +190,8 @@ __all__ = [
     "iszero",
     "less",
     "less_equal",
+    "linspace",
+    "load",
     "logb",
     "matmul",
     "maximum",
@@ -185,12 +211,15 @@ __all__ = [
     "norm",
     "not_equal",
     "outer",
+    "ones",
     "p3109",
     "prod",
     "pxr24",
     "quantize",
     "remainder",
     "round_to_integral",
+    "rounding",
+    "save",
     "scalbn",
     "set_num_threads",
     "signbit",
@@ -205,4 +234,5 @@ __all__ = [
     "total_order",
     "total_order_magnitude",
     "vdot",
+    "zeros",
 ]

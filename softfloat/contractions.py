@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from softfloat.formats import as_format
 from softfloat.functional import _carriers, _checked_out, _integer, _may_fail, _result_dtype
-from softfloat.operands import FLOAT32, FLOAT64
+from softfloat.operands import FLOAT32, FLOAT64, Held, hold, keeps_format
 from softfloat.products import matmul
 from softfloat.reductions import _values
 from softfloat.reductions import sum as sum_over
@@ -237,7 +237,9 @@ def einsum(subscripts, *operands, fmt=None, out=None, **options):
     values, dtypes = zip(*(_values(x, f"operand {i}") for i, x in enumerate(operands)), strict=True)
     labels, output = _parsed(subscripts, tuple(x.ndim for x in values))
     result = _einsum(values, labels, output, fmt, options)
-    return _finish(result, fmt, [d for own in dtypes for d in own], out)
+    result = _finish(result, fmt, [d for own in dtypes for d in own], out)
+    soft = any(isinstance(x, Held) for x in operands)
+    return hold(result, fmt) if soft and out is None else result
 
 
 def _refuse_start(name, options):
@@ -269,6 +271,7 @@ def _axis_pairs(axes, first, second):
     return normal
 
 
+@keeps_format
 def tensordot(a, b, fmt, axes=2, *, out=None, **options):
     """Sums of products over pairs of axes, as np.tensordot forms them, every operation rounded.
 
@@ -297,12 +300,14 @@ def tensordot(a, b, fmt, axes=2, *, out=None, **options):
     return _finish(result, fmt, dtypes + more, out)
 
 
+@keeps_format
 def inner(a, b, fmt, **options):
     """Inner products over the last axes, as np.inner forms them; options as for `tensordot`."""
     scalar = np.ndim(a) == 0 or np.ndim(b) == 0
     return tensordot(a, b, fmt, 0 if scalar else (-1, -1), **options)
 
 
+@keeps_format
 def outer(a, b, fmt, **options):
     """All products of an element of a and one of b, both in C order, each added to +0; options as for `tensordot`."""
     return tensordot(
@@ -613,6 +618,7 @@ def _weight_gradient(
     return _finish(result, fmt, dtypes + more, out)
 
 
+@keeps_format
 def conv2d(x, w, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None, **options):
     """Convolution of images with every operation rounded; a cross-correlation, as in neural networks.
 
@@ -636,6 +642,7 @@ def conv2d(x, w, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=
     return _convolution(2, x, w, fmt, stride, padding, dilation, groups, c, out, options)
 
 
+@keeps_format
 def conv1d(x, w, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None, **options):
     """Convolution of sequences: x (n, c_in, length), w (c_out, c_in / groups, kernel length); else as `conv2d`.
 
@@ -646,6 +653,7 @@ def conv1d(x, w, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=
     return _convolution(1, x, w, fmt, stride, padding, dilation, groups, c, out, options)
 
 
+@keeps_format
 def conv2d_input_gradient(
     gradient, w, input_shape, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None,
     **options,
@@ -671,6 +679,7 @@ def conv2d_input_gradient(
     )
 
 
+@keeps_format
 def conv1d_input_gradient(
     gradient, w, input_shape, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None,
     **options,
@@ -681,6 +690,7 @@ def conv1d_input_gradient(
     )
 
 
+@keeps_format
 def conv2d_weight_gradient(
     x, gradient, weight_shape, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None,
     **options,
@@ -705,6 +715,7 @@ def conv2d_weight_gradient(
     )
 
 
+@keeps_format
 def conv1d_weight_gradient(
     x, gradient, weight_shape, fmt, *, stride=1, padding=0, dilation=1, groups=1, c=None, out=None,
     **options,

@@ -33,6 +33,7 @@ from softfloat.formats import (
     tf32,
 )
 from softfloat.functional import add, quantize
+from softfloat.operands import Held
 from softfloat.ops import engine as model
 from softfloat.rounding import MODES, STOCHASTIC, Rounding, as_rounding
 
@@ -330,7 +331,9 @@ def _operand(engine, given, value, what):
 
 
 def _candidates(engine, given):
-    """The formats that an operand may be in: that of its dtype alone where that says more than its carrier."""
+    """The formats that an operand may be in: its own alone, where it says more than its carrier does."""
+    if isinstance(given, Held):
+        return (given._format,) if given._format in engine.inputs else engine.inputs
     dtype = getattr(given, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind not in "biufOUS":  # a type of ml_dtypes
         own = tuple(fmt for fmt in engine.inputs if fmt.name == dtype.name)

@@ -14,7 +14,7 @@ from softfloat.backends.contract import compare_values, contract, fast_product
 from softfloat.backends.reduce import AS_IT_IS
 from softfloat.formats import as_format
 from softfloat.functional import _carriers, _checked_out, quantize
-from softfloat.operands import FLOAT32
+from softfloat.operands import FLOAT32, Held, hold
 from softfloat.ops.reduce import EXACT, ROUNDED, SEQUENTIAL
 from softfloat.reductions import _DEFAULT, _NO_STARTS, _bits, _define, _deliver, _How, _values
 
@@ -111,7 +111,9 @@ def matmul(
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
         wide = np.asarray(quantize(found.reshape(full), how.result))
-    return _deliver(wide, shape, how, dtypes + more, out)
+    result = _deliver(wide, shape, how, dtypes + more, out)
+    soft = isinstance(a, Held) or isinstance(b, Held)
+    return hold(result, how.result) if soft and out is None else result
 
 
 def _check_engine(engine, **given):
@@ -195,7 +197,7 @@ def dot(a, b, fmt, *, out=None, **options):
 
     Options as for `matmul`. A scalar operand multiplies every element: one product, one sum with +0.
     """
-    first, second = np.asarray(a), np.asarray(b)
+    first, second = (np.asarray(x._values if isinstance(x, Held) else x) for x in (a, b))
     if first.ndim == 0 or second.ndim == 0:
         shape = first.shape + second.shape
         pair = first.reshape(-1, 1), second.reshape(1, -1)
@@ -209,16 +211,19 @@ def dot(a, b, fmt, *, out=None, **options):
             first.reshape(math.prod(first.shape[:-1]), first.shape[-1]),
             moved.reshape(moved.shape[0], math.prod(moved.shape[1:])),
         )
-    result = np.asarray(matmul(*pair, fmt, **options)).reshape(shape)
+    held = [isinstance(x, Held) for x in (a, b)]
+    pair = [hold(p, x._format) if h else p for p, x, h in zip(pair, (a, b), held, strict=True)]
+    result = matmul(*pair, fmt, **options).reshape(shape)
     if out is None:
-        return result if result.ndim else result[()]
+        return result if result.ndim or any(held) else result[()]
     _checked_out(out, shape, _carriers(as_format(fmt)), as_format(fmt).label)[...] = result
     return out
 
 
 def vdot(a, b, fmt, **options):
     """The inner product of all elements of two arrays, each in C order; options as for `matmul`."""
-    return matmul(np.asarray(a).reshape(-1), np.asarray(b).reshape(-1), fmt, **options)
+    flat = [x if isinstance(x, Held) else np.asarray(x) for x in (a, b)]
+    return matmul(*(x.reshape(-1) for x in flat), fmt, **options)
 
 
 __all__ = ["dot", "matmul", "vdot"]

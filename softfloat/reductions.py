@@ -43,7 +43,7 @@ from softfloat.functional import (
     quantize,
     sqrt,
 )
-from softfloat.operands import FLOAT64, Parts, as_values
+from softfloat.operands import FLOAT64, Parts, as_values, keeps_format
 from softfloat.ops.reduce import (
     BLOCKED,
     EXACT,
@@ -344,6 +344,7 @@ def _finished(sums, n, finish, how):
     return wide
 
 
+@keeps_format
 def sum(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -368,6 +369,7 @@ def sum(
     )
 
 
+@keeps_format
 def mean(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -375,6 +377,7 @@ def mean(
     return _reduce(x, fmt, axis, keepdims, PLAIN, MEAN, accumulator, _DEFAULT, order, options, out)
 
 
+@keeps_format
 def prod(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -384,6 +387,7 @@ def prod(
     )
 
 
+@keeps_format
 def norm(
     x,
     fmt,
@@ -403,6 +407,7 @@ def norm(
     return _reduce(x, fmt, axis, keepdims, ROUNDED, ROOT, accumulator, product, order, options, out)
 
 
+@keeps_format
 def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     """Running sums along an axis (None: of all elements in C order), from +0, each also rounded to fmt."""
     own = options.pop("product_rounding", None), options.pop("result_rounding", None)

@@ -480,3 +480,12 @@ def test_print_shows_range_and_layout(fmt):
 def test_print_says_which_e4m3_overflows_to_nan():
     assert "NaN" in str(sf.float8_e4m3fn)
     assert "infinity" in str(sf.float8_e4m3)
+
+
+@pytest.mark.parametrize("subnormals", [True, "ftz", "grid", "normal"])
+@pytest.mark.parametrize("bias", [127, 142, 143, 148, 149])
+def test_the_carrier_holds_the_last_place_of_the_lowest_binade(bias, subnormals):
+    """Without subnormals too: the smallest normal numbers differ by 2**(emin - mantissa_bits)."""
+    fmt = sf.Format(8, 7, bias=bias, subnormals=subnormals)
+    codes = np.arange(600, dtype=np.uint16)
+    assert sf.decode(codes, fmt).tolist() == [float(fmt.exact(int(c))) for c in codes]
