@@ -1,7 +1,6 @@
 """Loops of the definitions of sums and products: one output element after the other, any format, any rounding."""
 
 from softfloat._jit import jit
-from softfloat.bits import u64
 from softfloat.ops.reduce import (
     AT_RESULT,
     AT_TERM,
@@ -13,12 +12,12 @@ from softfloat.ops.reduce import (
     accumulate,
     convert,
     divide_by_count,
+    keys_of,
     reduce_terms,
     sqrt,
     term,
     word_of,
 )
-from softfloat.random import key_word
 
 # What is done to the accumulator in the end: rounded to the result's format as it is, over the number of terms, or
 # its square root.
@@ -41,7 +40,7 @@ def reduce_loop(
         j = columns[batch] * shape[2] + index % shape[2]
         given = starts.size > 0
         start = starts[index] if given else (ONE if kind == FACTOR else 0)
-        own = key_word(u64(key), offset + index)
+        own = keys_of(key, offset + index, shape[2])
         s = reduce_terms(a, b, i * n, j * n, n, start, given, order, block, kind, F, R, own)
         word = word_of(R[TO_RESULT], own, AT_RESULT)
         if finish == MEAN:
@@ -60,7 +59,7 @@ def cumulative_loop(a, n, kind, F, R, key, offset, out, first):
     """
     for row in range(out.size // n):
         number = first + row
-        own = key_word(u64(key), offset + number)
+        own = keys_of(key, offset + number, 1)
         s = ONE if kind == FACTOR else 0
         for k in range(n):
             u, v = term(a, a, number * n + k, 0, k, kind, F, R, own)
