@@ -192,14 +192,15 @@ def _by_kernels(a, b, c, rows, columns, full, how):
     """As `_product` by the vector kernels, or None outside their domain."""
     left, right = _Operand(a), _Operand(b)
     start = None if c is None or how.order == BLOCKED else _Operand(c)
-    for kernel in _candidates(how, full[-1]):
+    candidates = _candidates(how, full[-1])
+    for kernel, content in [*((k, False) for k in candidates), *((k, True) for k in candidates)]:
         found = [None if x is None else x.within(kernel.dtype) for x in (left, right, start)]
         if found[0] is None or found[1] is None or (start is not None and found[2] is None):
             continue
         if start is not None and not _all_values(found[2][0], how.accumulator):
             continue
         spans = [_NO_START if x is None else x[1] for x in found]
-        arguments = kernel.prepared(*spans, a.shape[-1])
+        arguments = kernel.prepared(*spans, a.shape[-1], content)
         if arguments is None:
             continue
         arrays = [None if x is None else x[0] for x in found]

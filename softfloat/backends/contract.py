@@ -41,6 +41,7 @@ from softfloat.format import CARRIERS, Format
 from softfloat.ops.linalg import (
     BITS_HALF,
     BITS_KEEP,
+    BITS_RAISE,
     BITS_SHIFT,
     CLAMP,
     CONSTANTS,
@@ -49,6 +50,7 @@ from softfloat.ops.linalg import (
     GRID,
     INFINITE,
     LARGEST,
+    NORMAL,
     OVERFLOW,
     OVERFLOW_NEGATIVE,
     SCALE,
@@ -58,6 +60,7 @@ from softfloat.ops.linalg import (
     WORD_SHIFT,
     Vectors,
     panel_rows,
+    product_way,
     step,
     watched_sum,
 )
@@ -75,7 +78,7 @@ WORD = ir.IntType(64)
 QUICK, MIDDLE, UNIVERSAL = range(3)
 ABSENT = -1
 ANY = -1  # no form is forced
-WIDE = 512  # added to the code of a form in float64
+WIDE = 1 << 12  # added to the code of a form in float64
 # What the choice of a form looks at: growth of a sum by the roundings of a block and an absolute slack; the largest sum
 # and the largest factor that the first two forms take; the smallest product that the quick one takes; whether they
 # lose the sign of a zero.
@@ -363,6 +366,22 @@ def _tile_bounds(C, i, rows, j, count):
 
 
 @jit
+def _copy_in(C, i, rows, j, count, panel, spare):
+    """Part of C into a spare tile, zeros around it."""
+    spare[:] = spare.dtype.type(0)
+    for r in range(rows):
+        for l in range(count):  # noqa: E741
+            spare[r * panel + l] = C[i + r, j + l]
+
+
+@jit
+def _copy_out(spare, panel, C, i, rows, j, count):
+    for r in range(rows):
+        for l in range(count):  # noqa: E741
+            C[i + r, j + l] = spare[r * panel + l]
+
+
+@jit
 def _chosen(held, minus_zero, highest, lowest, bounds, limits, forced):
     """The form that a tile takes.
 
@@ -385,7 +404,7 @@ def contraction(quick, middle, universal, width):
     """The kernel of three forms (ABSENT, or codes; the carrier's are all WIDE or none) as a compiled function."""
     vectors, rows = panel_rows(middle % WIDE)
     both = vectors == 2
-    apart = quick != ABSENT and quick % 8 != middle % 8 and rows == 2 and not both
+    apart = quick != ABSENT and product_way(quick) == NORMAL
     panel = VECTORS * width
     none_quick, none_universal = quick == ABSENT, universal == ABSENT
 
@@ -397,18 +416,6 @@ def contraction(quick, middle, universal, width):
             _tile(middle, a, b, n, c, stride, constants)
         else:
             _tile(universal, a, b, n, c, stride, constants)
-
-    @jit
-    def edge_tile(form, a, b, n, C, i, height, j, count, spare, constants):
-        """A tile that is not all of it in C, by way of a spare one."""
-        spare[:] = spare.dtype.type(0)
-        for r in range(height):
-            for l in range(count):  # noqa: E741
-                spare[r * panel + l] = C[i + r, j + l]
-        run_tile(form, a, b, n, spare.ctypes.data, panel, constants)
-        for r in range(height):
-            for l in range(count):  # noqa: E741
-                C[i + r, j + l] = spare[r * panel + l]
 
     @jit
     def contract_rows(A, B, C, marks, start, stop, constants, limits, factors, direction, forced):
@@ -464,13 +471,14 @@ def contraction(quick, middle, universal, width):
                                 target,
                             )  # fmt: skip
                         panel_at = b_at + item * place
-                        if height == ROWS and count == panel:
-                            target_at = c_at + item * (i * N + j)
-                            run_tile(form, a_at, panel_at, n, target_at, N, constants_at)
-                        else:
-                            edge_tile(
-                                form, a_at, panel_at, n, C, i, height, j, count, spare, constants_at
-                            )
+                        whole = height == ROWS and count == panel
+                        target_at, stride = c_at + item * (i * N + j), N
+                        if not whole:  # by way of a spare tile
+                            _copy_in(C, i, height, j, count, panel, spare)
+                            target_at, stride = spare.ctypes.data, panel
+                        run_tile(form, a_at, panel_at, n, target_at, stride, constants_at)
+                        if not whole:
+                            _copy_out(spare, panel, C, i, height, j, count)
         set_direction(NEAREST)
         leave_standard_arithmetic(former)
         return True
@@ -523,6 +531,7 @@ def format_constants(fmt, carrier, overflow, word=None):
     bits[BITS_SHIFT] = q
     bits[BITS_HALF] = (1 << (q - 1)) - 1 if q else 0
     bits[BITS_KEEP] = (1 << c.bits) - (1 << q)
+    bits[BITS_RAISE] = (2 * q + 1) << (c.mantissa_bits - 1)
     if word is not None:
         count, above = word
         bits[WORD_SHIFT] = c.bits - q - above

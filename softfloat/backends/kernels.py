@@ -57,13 +57,15 @@ from softfloat.ops.linalg import (
     NATIVE,
     NORMAL,
     NOTHING,
+    OFFSET_STEPS,
     SPLIT,
     STEPS,
-    SUM_FULL_STEPS,
-    SUM_STEPS,
     UPWARD,
     WORD,
+    addend_kind,
     form,
+    product_way,
+    sum_way,
 )
 from softfloat.ops.reduce import COLUMN, ROW, SHARED_BITS, line_key, line_word
 from softfloat.random import WORD_BITS, element_word, key_word
@@ -81,6 +83,9 @@ from softfloat.rounding import (
 )
 
 CARRIER_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+STEP_WAYS = (STEPS, OFFSET_STEPS, FULL_STEPS)
+# Ways to form sums that need not be multiples of the smallest number.
+ANY_GRID = (NATIVE, GRADUAL, OFFSET_STEPS, FULL_STEPS)
 # Mode: the direction of the processor, and what steps add.
 STEPPED = {
     ZERO: (TOWARD_ZERO, NOTHING),
@@ -148,18 +153,19 @@ class Kernel:
     kernel without a universal form is right everywhere.   constants : of the product's format, then the accumulator's.
     """
 
+    forced = ANY  # tests set a form that is to be taken wherever it is right
+
     def __init__(self, carrier, product, accumulator, forms, direction, constants):
         self.carrier = CARRIERS[carrier]
         self.dtype, self.product, self.accumulator = carrier, product, accumulator
         self.forms, self.direction, self.constants = forms, direction, constants
-        self.words = forms[1] // 64 == WORD
+        self.words = addend_kind(forms[1]) == WORD
         self.native = forms[2] == ABSENT
         self.steps = direction != NEAREST
         self.integers = np.uint32 if carrier.itemsize == 4 else np.uint64  # of the carrier's width
-        self.forced = ANY
         self.limits = self._limits()
         self.factors = np.ones(4, carrier)
-        if product is not None and forms[1] % 8 == GRADUAL:
+        if product is not None and product_way(forms[1]) == GRADUAL:
             Q = 2.0 ** (self.digits - product.precision)
             self.factors[:] = Q, Q + 1, 1.0, Q
 
@@ -194,18 +200,30 @@ class Kernel:
         limits[LOSES_ZEROS] = float(not self.steps and not self.native)
         return limits
 
-    def prepared(self, a, b, c, terms):
-        """Arguments of `run` for operands of these spans and an inner size; None where the kernel is not right."""
-        limits = self.limits
-        if not self.native:
-            place = a.least * b.least if min(a.largest, b.largest) > 0 else math.inf
-            if not self._admits(a, b, c, terms, place):
-                return None
-            limits = limits.copy()
-            if self.forms[0] % 8 == NORMAL and b.digits > self.product.precision:
-                limits[LEAST_PRODUCT] = math.inf  # b K would not be exact
-            if not self._on_grid(place):
+    def prepared(self, a, b, c, terms, content):
+        """Arguments of `run` for operands of these spans and an inner size; None where the kernel is not right.
+
+        Unless `content`, None also where only the universal form would be.
+        """
+        if self.native:
+            return self.constants, self.limits, self.factors, self.direction
+        place = a.least * b.least if min(a.largest, b.largest) > 0 else math.inf
+        if not self._admits(a, b, c, terms, place):
+            return None
+        limits = self.limits.copy()
+        if product_way(self.forms[0]) == NORMAL and b.digits > self.product.precision:
+            limits[LEAST_PRODUCT] = math.inf  # b K would not be exact
+        if not self._on_grid(place):
+            limits[LEAST_PRODUCT] = math.inf
+            if sum_way(self.forms[1]) not in ANY_GRID:
+                if not content:
+                    return None
                 limits[LARGEST_SUM] = -1.0
+        if sum_way(self.forms[1]) == GRADUAL:
+            # Below this no digit of the accumulator is lost, so that two roundings are as one.
+            lossless = self.accumulator.smallest_subnormal * 2.0 ** (self.digits - 1)
+            if a.digits + b.digits > self.accumulator.precision:
+                limits[LARGEST_SUM] = min(limits[LARGEST_SUM], lossless)
         return self.constants, limits, self.factors, self.direction
 
     def _on_grid(self, place):
@@ -223,12 +241,14 @@ class Kernel:
         if self.product is None:
             if place < math.ldexp(1.0, self.carrier.emin - self.carrier.mantissa_bits):
                 return False  # the carrier could lose a digit of the product
-            if self.forms[1] // 8 % 8 == SPLIT and digits > self.accumulator.precision:
-                return False
-        elif self.forms[1] % 8 == GRADUAL and digits > self.digits - 1:
+            if sum_way(self.forms[1]) == GRADUAL and digits > self.accumulator.precision:
+                # A product that loses digits is too small to matter, and the accumulator loses none (`prepared`).
+                if digits + self.accumulator.precision > self.digits - 1:
+                    return False
+        elif product_way(self.forms[1]) == GRADUAL and digits > self.digits - 1:
             return False
         # Integer steps after one exact or harmlessly rounded sum need nothing more.
-        return self.forms[2] // 8 in (FULL, NATIVE) or self._is_calm(a, b, c, terms)
+        return sum_way(self.forms[2]) in (FULL, NATIVE) or self._is_calm(a, b, c, terms)
 
     def _is_calm(self, a, b, c, terms):
         """Whether no finite product or sum comes near the end of the carrier's range."""
@@ -270,8 +290,8 @@ def _beyond(fmt, mode, saturate):
     record = fmt.parameters
     codes = [overflow_code(negative, record, mode, saturate) for negative in (False, True)]
     codes.append(infinity_code(record, saturate))
-    value = {NAN: math.nan, record[INFINITY_CODE]: math.inf}
-    return [fmt.max if code == fmt.max_code else value[code] for code in codes]
+    value = {fmt.max_code: fmt.max, record[INFINITY_CODE]: math.inf, NAN: math.nan}  # -1 is no code
+    return [value[code] for code in codes]
 
 
 def _same(values):
@@ -290,7 +310,7 @@ def _nearest_forms(product, accumulator, native_product, native_sum, digits):
             return [(ABSENT, form(EXACT, NATIVE), ABSENT)]
         universal = form(EXACT, FULL_CORRECTED)
         return [
-            (ABSENT, form(EXACT, SPLIT), universal),
+            (form(EXACT, SPLIT), form(EXACT, GRADUAL), universal),
             (ABSENT, form(EXACT, CORRECTED), universal),
         ]
     if native_product:
@@ -308,17 +328,22 @@ def _nearest_forms(product, accumulator, native_product, native_sum, digits):
     return [(form(NORMAL, total), form(GRADUAL, total), form(FULL, last))]
 
 
-def _stepped_forms(product, native_product, native_sum, addend, emin):
-    """Candidates for the other modes."""
-    total, last = (NATIVE, NATIVE) if native_sum else (SUM_STEPS, SUM_FULL_STEPS)
+def _stepped_forms(product, accumulator, native_product, native_sum, addend, emin):
+    """Candidates for the other modes. Formats that begin where the carrier does need no offset."""
+    plain, gradual, universal = [NATIVE if native_sum else way for way in STEP_WAYS]
+    if accumulator.emin == emin:
+        gradual = plain
     if product is None or native_product:
-        kind = EXACT if product is None else NATIVE
-        universal = ABSENT if native_sum else form(kind, last, addend)
-        return [(ABSENT, form(kind, total, addend), universal)]
-    plain, universal = form(STEPS, total, addend), form(FULL_STEPS, last, addend)
-    if product.emin == emin:
-        return [(ABSENT, plain, universal)]
-    return [(plain, universal, universal)]
+        products = [EXACT if product is None else NATIVE] * 3
+    else:
+        products = list(STEP_WAYS)
+        if product.emin == emin:
+            products[1] = STEPS
+        if product.smallest_subnormal >= accumulator.smallest_subnormal:
+            gradual = plain
+    ways = (plain, gradual, universal)
+    quick, middle, last = (form(p, s, addend) for p, s in zip(products, ways, strict=True))
+    return [(ABSENT if quick == middle else quick, middle, ABSENT if last == middle else last)]
 
 
 @jit
@@ -381,7 +406,7 @@ def _kernels_in(carrier, product, accumulator, mode, saturate, random_bits):
     elif mode in STEPPED and _has_room(formats, c, mode, random_bits):
         direction, addend = STEPPED[mode]
         beyond = [_beyond(fmt, mode, saturate) for fmt in formats]
-        shapes = _stepped_forms(product, *native, addend, c.emin)
+        shapes = _stepped_forms(product, accumulator, *native, addend, c.emin)
     else:
         return []
     words = (

@@ -13,14 +13,16 @@ split : s = acc + r; u = s K; s' = u - (u - s) (Veltkamp). Domain: r has at most
     first loses nothing (M >= 2p + 2, Figueroa 1995); nothing below the grid of the format.
 corrected : the same with the error e of s (Knuth's two-sum, the product fused) in u = s K + e: any r, or an exact
     product. An M-digit s at a tie is an even multiple of its own last place, so u and u - s both break it as e says.
+gradual (of a sum) : s' = (s + C) - C with C = 1.5 * 2**(e + q), e the exponent of s but at least emin. Domain: as for
+    split, but what is below the grid may come.
 full, full corrected : integer steps on the bits, subnormals, overflow, infinities and NaN included. The corrected one
     first makes s odd in its last digit if e is not 0 (rounding to odd).
 
 Steps, on a processor that rounds toward zero (or up, or down, where that is the mode): the hardware result cut at M
 digits holds all that decides, whatever the operands; add an integer to its bits and cut at p digits. The integer is 0
 (toward zero), half of U (ties away), U less one last place (away from zero, for the directed modes), or the random word
-in its top k <= q bits (stochastic: floor(f 2**k) + w >= 2**k is carried into the last place). "Full steps" add
-2**emin to what is below it, so that subnormals are cut at their grid, and see to overflow.
+in its top k <= q bits (stochastic: floor(f 2**k) + w >= 2**k is carried into the last place). "Offset steps" add
+2**emin to what is below it, so that subnormals are cut at their grid; "full steps" see to overflow besides.
 
 native : the hardware operation; the format is the carrier itself.
 
@@ -37,10 +39,20 @@ from llvmlite import ir
 FLOAT, DOUBLE = ir.FloatType(), ir.DoubleType()
 INT32, INT64 = ir.IntType(32), ir.IntType(64)
 
-# Ways to form the product and the sum, and what steps add. A form is product + 8 * sum + 64 * addend.
-EXACT, NATIVE, NORMAL, GRADUAL, FULL, SPLIT, CORRECTED, FULL_CORRECTED = range(8)
-STEPS, FULL_STEPS = SPLIT, CORRECTED  # of a product, for which the other two mean nothing
-SUM_STEPS, SUM_FULL_STEPS = NORMAL, GRADUAL  # of a sum, likewise
+# Ways to form the product and the sum, and what steps add. A form is product + 16 * sum + 256 * addend.
+(
+    EXACT,
+    NATIVE,
+    NORMAL,
+    GRADUAL,
+    FULL,
+    SPLIT,
+    CORRECTED,
+    FULL_CORRECTED,
+    STEPS,
+    OFFSET_STEPS,
+    FULL_STEPS,
+) = range(11)
 NOTHING, HALF, WORD, UPWARD, DOWNWARD = range(5)
 
 # The constants of a format.
@@ -57,16 +69,30 @@ NOTHING, HALF, WORD, UPWARD, DOWNWARD = range(5)
     BITS_SHIFT,  # q, as an integer, like all that follow
     BITS_HALF,  # 2**(q-1) - 1
     BITS_KEEP,  # mask of the kept bits
+    BITS_RAISE,  # what takes the bits of a power of two to those of 1.5 * Q times it
     WORD_SHIFT,  # how far right a word goes to begin at bit q - 1
     WORD_KEEP,  # mask of the bits of the word
     CONSTANTS,
-) = range(15)
+) = range(16)
 
 WORD_PLACE = 32  # bits that a word is moved left in 64-bit lanes
 
 
 def form(product, total, addend=NOTHING):
-    return product + 8 * total + 64 * addend
+    """The code of a form."""
+    return product + 16 * total + 256 * addend
+
+
+def product_way(code):
+    return code % 16
+
+
+def sum_way(code):
+    return code // 16 % 16
+
+
+def addend_kind(code):
+    return code // 256
 
 
 @dataclass(frozen=True)
@@ -220,6 +246,16 @@ def _full_corrected(v, s, error, constants):
     return _overflowed(v, u, s, constants)
 
 
+def _gradual_sum(v, s, constants):
+    """s to nearest by adding and subtracting 1.5 * 2**(e + q), with e its exponent but at least emin."""
+    b = v.builder
+    e = b.and_(v.bits(s), v.integer(v.infinity))
+    least = v.bits(constants[SMALLEST_NORMAL])
+    e = b.select(b.icmp_unsigned(">", e, least), e, least)
+    C = v.number(b.add(e, v.bits(constants[BITS_RAISE])))
+    return v.with_sign(b.fsub(b.fadd(s, C), C), s)
+
+
 # ---------------------------------------------------------------- steps
 def _moved_word(v, y, constants):
     """The k bits of a word that this rounding looks at, where they are added: at the bits q - 1, q - 2, ..."""
@@ -249,13 +285,19 @@ def _stepped(v, x, kind, y, constants):
     return v.number(b.and_(u, v.bits(constants[BITS_KEEP])))
 
 
-def _fully_stepped(v, x, kind, y, constants):
+def _offset_steps(v, x, kind, y, constants):
+    """Steps that cut what is below 2**emin at the grid of subnormals, because 2**emin is added to it meanwhile."""
     b = v.builder
-    offset = v.with_sign(constants[SMALLEST_NORMAL], x)
     nothing = ir.Constant(v.floats, [0.0] * v.width)
+    offset = v.with_sign(constants[SMALLEST_NORMAL], x)
     offset = b.select(_is_small(v, x, constants), offset, nothing)
     r = b.fsub(_stepped(v, b.fadd(x, offset), kind, y, constants), offset)
-    m = v.number(v.magnitude(r))
+    return v.with_sign(v.magnitude(r), x)
+
+
+def _full_steps(v, x, kind, y, constants):
+    b = v.builder
+    m = v.number(v.magnitude(_offset_steps(v, x, kind, y, constants)))
     infinite = b.fcmp_ordered("==", m, v.number(v.integer(v.infinity)))
     beyond = b.select(v.is_negative(x), constants[OVERFLOW_NEGATIVE], constants[OVERFLOW])
     beyond = b.select(infinite, constants[INFINITE], beyond)
@@ -266,15 +308,14 @@ def _fully_stepped(v, x, kind, y, constants):
 # ---------------------------------------------------------------- forms
 def panel_rows(code):
     """(vectors of the factor a, panel rows of b) that a form reads."""
-    product, addend = code % 8, code // 64
-    if addend == WORD:
+    if addend_kind(code) == WORD:
         return 2, 2
-    return 1, 2 if product in (NORMAL, GRADUAL, FULL) else 1
+    return 1, 2 if product_way(code) in (NORMAL, GRADUAL, FULL) else 1
 
 
 def _product(v, code, factors, panels, y, constants):
     """The rounded product, or the pair of its factors where that stays exact."""
-    kind, addend = code % 8, code // 64
+    kind, addend = product_way(code), addend_kind(code)
     a, plain = factors[0], panels[0]
     if kind == EXACT:
         return a, plain
@@ -287,21 +328,27 @@ def _product(v, code, factors, panels, y, constants):
     x = v.builder.fmul(a, plain)
     if kind == STEPS:
         return _stepped(v, x, addend, y, constants)
+    if kind == OFFSET_STEPS:
+        return _offset_steps(v, x, addend, y, constants)
     if kind == FULL_STEPS:
-        return _fully_stepped(v, x, addend, y, constants)
+        return _full_steps(v, x, addend, y, constants)
     return x
 
 
 def _sum(v, code, acc, term, y, constants):
     b = v.builder
-    kind, addend = code // 8 % 8, code // 64
+    kind, addend = sum_way(code), addend_kind(code)
     s = v.fma(*term, acc) if isinstance(term, tuple) else b.fadd(acc, term)
     if kind == NATIVE:
         return s
-    if kind == SUM_STEPS:
+    if kind == GRADUAL:
+        return _gradual_sum(v, s, constants)
+    if kind == STEPS:
         return _stepped(v, s, addend, y, constants)
-    if kind == SUM_FULL_STEPS:
-        return _fully_stepped(v, s, addend, y, constants)
+    if kind == OFFSET_STEPS:
+        return _offset_steps(v, s, addend, y, constants)
+    if kind == FULL_STEPS:
+        return _full_steps(v, s, addend, y, constants)
     if kind == FULL:
         return _overflowed(v, _to_nearest(v, s, constants), s, constants)
     if kind == FULL_CORRECTED:
@@ -320,7 +367,7 @@ def step(v, code, acc, factors, panels, constants):
     accumulator's.
     """
     to_product, to_sum = constants[:CONSTANTS], constants[CONSTANTS:]
-    y = _word(v, factors[1], panels[1]) if code // 64 == WORD else None
+    y = _word(v, factors[1], panels[1]) if addend_kind(code) == WORD else None
     term = _product(v, code, factors, panels, y, to_product)
     return _sum(v, code, acc, term, y, to_sum)
 
