@@ -5,11 +5,12 @@ in softfloat.reductions. softfloat.ops.reduce defines the orders and the random 
 softfloat.backends.contract give the same bits where they apply.
 """
 
+import functools
 import math
 
 import numpy as np
 
-from softfloat.backends.contract import contract
+from softfloat.backends.contract import contract, make_nans_canonical
 from softfloat.backends.kernels import (
     Span,
     column_marks,
@@ -22,6 +23,7 @@ from softfloat.backends.reduce import AS_IT_IS
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.functional import _carriers, _checked_out, add, quantize
+from softfloat.operands import FLOAT32
 from softfloat.ops.reduce import (
     AT_OUTER,
     AT_RESULT,
@@ -36,9 +38,9 @@ from softfloat.rounding import STOCHASTIC, VARIANT_A
 from softfloat.status import active_status
 
 _SATURATIONS = (False, "finite", "propagate")
-_RANDOM_BITS = (
-    13  # by default: as many as every format of up to 11 digits leaves to spare in float32
-)
+# Random bits by default: as many as every format of up to 11 digits leaves to spare in float32.
+_RANDOM_BITS = 13
+_SHORT = 1 << 20  # multiply-adds of a product that one thread does at once
 
 
 def _shapes(a, b):
@@ -97,10 +99,13 @@ def matmul(
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
         product = None
-    options.setdefault("random_bits", _RANDOM_BITS)
-    how = _How(
+    how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
+    if simple is not None and c is None and out is None:
+        result = _short(a, b, simple)
+        if result is not None:
+            return result
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:
@@ -115,6 +120,54 @@ def matmul(
     initial = None if c is None else _initial(c, shape, full)
     wide = _product(left, right, initial, batch, full, how)
     return _deliver(wide, shape, how, dtypes + more, out)
+
+
+@functools.lru_cache(128, typed=True)
+def _known(*chosen, **options):
+    """The checked choice of formats and roundings, and its simple kernel: calls that repeat one spend no time on it."""
+    how = _How(*chosen, options)
+    return how, _simple(how)
+
+
+def _how(*chosen):
+    *chosen, options = chosen
+    options.setdefault("random_bits", _RANDOM_BITS)
+    try:
+        return _known(*chosen, **options)
+    except TypeError:  # something that cannot be hashed, or is wrong
+        return _How(*chosen, options), None
+
+
+def _simple(how):
+    """The kernel that alone makes the result of float32 operands, or None."""
+    candidates = _candidates(how, 1)
+    last = how.result == how.accumulator and not how.choices[3].saturate
+    if how.order != SEQUENTIAL or not candidates or not last or not how.result.fits(FLOAT32):
+        return None
+    return None if candidates[0].words or candidates[0].dtype != FLOAT32 else candidates[0]
+
+
+def _short(a, b, kernel):
+    """The product of two small matrices, without the detours that the general case needs; None if it is one."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.ndim != 2 or b.ndim != 2:
+        return None
+    if a.dtype != FLOAT32 or b.dtype != FLOAT32 or not (a.flags.carray and b.flags.carray):
+        return None
+    m, k = a.shape
+    n = b.shape[1]
+    if k != b.shape[0] or not 0 < m * n * k <= _SHORT or active_status():
+        return None
+    left, right = survey(a), survey(b)
+    if left.special or right.special:
+        return None
+    arguments = kernel.prepared(left, right, _NO_START, k, False)
+    if arguments is None:
+        return None
+    result = np.zeros((m, n), FLOAT32)
+    if not kernel.run(a, b, result, (a, b), 0, m, *arguments, kernel.forced):
+        return None
+    make_nans_canonical(result.reshape(-1))
+    return result
 
 
 def _initial(c, shape, full):
@@ -156,10 +209,13 @@ class _Operand:
         return self._found[dtype]
 
     def _made(self, dtype):
-        with np.errstate(all="ignore"):
-            x = np.ascontiguousarray(self.value, dtype)
-            if x.dtype.itemsize < self.value.dtype.itemsize:
-                if not np.array_equal(x, self.value, equal_nan=True):
+        if self.value.dtype == dtype:
+            x = np.ascontiguousarray(self.value)
+        else:
+            with np.errstate(all="ignore"):
+                x = np.ascontiguousarray(self.value, dtype)
+                narrower = dtype.itemsize < self.value.dtype.itemsize
+                if narrower and not np.array_equal(x, self.value, equal_nan=True):
                     return None
         span = survey(x)
         if span.special and np.isnan(x).any():
@@ -174,7 +230,7 @@ def _candidates(how, columns):
     """The kernels for a call's formats and roundings; none where one of these is beyond them."""
     to_product, to_sum = how.choices[0], how.choices[1]
     alike = (to_product.mode, to_product.saturate) == (to_sum.mode, to_sum.saturate)
-    if how.order not in (SEQUENTIAL, BLOCKED) or active_status() or not alike:
+    if how.order not in (SEQUENTIAL, BLOCKED) or not alike:
         return ()
     if not isinstance(how.result, Format) or not how.result.signed or not how.result.has_nan:
         return ()
@@ -190,6 +246,8 @@ def _candidates(how, columns):
 
 def _by_kernels(a, b, c, rows, columns, full, how):
     """As `_product` by the vector kernels, or None outside their domain."""
+    if active_status():
+        return None
     left, right = _Operand(a), _Operand(b)
     start = None if c is None or how.order == BLOCKED else _Operand(c)
     candidates = _candidates(how, full[-1])

@@ -6,7 +6,7 @@ definition. softfloat.ops.linalg says what the forms need.
 
 import functools
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -97,8 +97,7 @@ STEPPED = {
 IN_HARDWARE = {EVEN: NEAREST, ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(NamedTuple):
     """What is known of the finite numbers of an array.
 
     largest : magnitude.   least : the smallest place that holds a digit, as a power of two (inf if all are zero).
@@ -164,6 +163,8 @@ class Kernel:
         self.steps = direction != NEAREST
         self.integers = np.uint32 if carrier.itemsize == 4 else np.uint64  # of the carrier's width
         self.limits = self._limits()
+        self.epsilon = max(fmt.epsilon for fmt in self._formats)
+        self.tiny = math.ldexp(1.0, self.carrier.emin - self.carrier.mantissa_bits)
         self.factors = np.ones(4, carrier)
         if product is not None and product_way(forms[1]) == GRADUAL:
             Q = 2.0 ** (self.digits - product.precision)
@@ -239,7 +240,7 @@ class Kernel:
             return self._is_calm(a, b, c, terms)
         digits = a.digits + b.digits
         if self.product is None:
-            if place < math.ldexp(1.0, self.carrier.emin - self.carrier.mantissa_bits):
+            if place < self.tiny:
                 return False  # the carrier could lose a digit of the product
             if sum_way(self.forms[1]) == GRADUAL and digits > self.accumulator.precision:
                 # A product that loses digits is too small to matter, and the accumulator loses none (`prepared`).
@@ -254,8 +255,7 @@ class Kernel:
         """Whether no finite product or sum comes near the end of the carrier's range."""
         most = math.ldexp(1.0, self.carrier.emax - 2)
         product = a.largest * b.largest
-        epsilon = max(fmt.epsilon for fmt in self._formats)
-        growth = 1.01 * math.exp(min(2 * epsilon * (terms + 1), 600.0))
+        growth = 1.01 * math.exp(min(2 * self.epsilon * (terms + 1), 600.0))
         total = (c.largest + terms * product) * growth
         return product <= most and min(total, self.accumulator.max) <= most
 
