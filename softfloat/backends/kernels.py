@@ -53,6 +53,7 @@ from softfloat.ops.linalg import (
     FULL_CORRECTED,
     FULL_STEPS,
     GRADUAL,
+    GRADUAL_CORRECTED,
     HALF,
     NATIVE,
     NORMAL,
@@ -85,7 +86,7 @@ from softfloat.rounding import (
 CARRIER_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 STEP_WAYS = (STEPS, OFFSET_STEPS, FULL_STEPS)
 # Ways to form sums that need not be multiples of the smallest number.
-ANY_GRID = (NATIVE, GRADUAL, OFFSET_STEPS, FULL_STEPS)
+ANY_GRID = (NATIVE, GRADUAL, GRADUAL_CORRECTED, OFFSET_STEPS, FULL_STEPS)
 # Mode: the direction of the processor, and what steps add.
 STEPPED = {
     ZERO: (TOWARD_ZERO, NOTHING),
@@ -224,6 +225,8 @@ class Kernel:
             # Below this no digit of the accumulator is lost, so that two roundings are as one.
             lossless = self.accumulator.smallest_subnormal * 2.0 ** (self.digits - 1)
             if a.digits + b.digits > self.accumulator.precision:
+                if not content and c.largest + a.largest * b.largest > lossless:
+                    return None
                 limits[LARGEST_SUM] = min(limits[LARGEST_SUM], lossless)
         return self.constants, limits, self.factors, self.direction
 
@@ -311,7 +314,7 @@ def _nearest_forms(product, accumulator, native_product, native_sum, digits):
         universal = form(EXACT, FULL_CORRECTED)
         return [
             (form(EXACT, SPLIT), form(EXACT, GRADUAL), universal),
-            (ABSENT, form(EXACT, CORRECTED), universal),
+            (form(EXACT, CORRECTED), form(EXACT, GRADUAL_CORRECTED), universal),
         ]
     if native_product:
         if native_sum:

@@ -13,6 +13,8 @@ split : s = acc + r; u = s K; s' = u - (u - s) (Veltkamp). Domain: r has at most
     first loses nothing (M >= 2p + 2, Figueroa 1995); nothing below the grid of the format.
 corrected : the same with the error e of s (Knuth's two-sum, the product fused) in u = s K + e: any r, or an exact
     product. An M-digit s at a tie is an even multiple of its own last place, so u and u - s both break it as e says.
+    Where one instruction can round up or down, s is rounded to odd instead (it is the odd one of the two neighbours),
+    and then split; "gradual corrected" does what gradual does with that.
 gradual (of a sum) : s' = (s + C) - C with C = 1.5 * 2**(e + q), e the exponent of s but at least emin. Domain: as for
     split, but what is below the grid may come.
 full, full corrected : integer steps on the bits, subnormals, overflow, infinities and NaN included. The corrected one
@@ -52,7 +54,8 @@ INT32, INT64 = ir.IntType(32), ir.IntType(64)
     STEPS,
     OFFSET_STEPS,
     FULL_STEPS,
-) = range(11)
+    GRADUAL_CORRECTED,
+) = range(12)
 NOTHING, HALF, WORD, UPWARD, DOWNWARD = range(5)
 
 # The constants of a format.
@@ -75,6 +78,7 @@ NOTHING, HALF, WORD, UPWARD, DOWNWARD = range(5)
     CONSTANTS,
 ) = range(16)
 
+DOWN, UP = 9, 10  # roundings of one AVX-512 instruction, exceptions suppressed
 WORD_PLACE = 32  # bits that a word is moved left in 64-bit lanes
 
 
@@ -141,6 +145,11 @@ class Vectors:
 
     def fma(self, a, b, c):
         return self.call(f"llvm.fma.v{self.width}f{64 if self.wide else 32}", a, b, c)
+
+    def directed_fma(self, a, b, c, direction):
+        """a * b + c rounded DOWN or UP, whatever the processor's direction; AVX-512 alone has it."""
+        name = f"llvm.x86.avx512.vfmadd.p{'d' if self.wide else 's'}.512"
+        return self.call(name, a, b, c, ir.Constant(INT32, direction))
 
     @property
     def top(self):
@@ -236,11 +245,22 @@ def _error(v, s, acc, term):
     return b.fadd(rest, b.fsub(acc, b.fsub(s, part)))
 
 
-def _full_corrected(v, s, error, constants):
+def _odd_sum(v, s, acc, term):
+    """acc + term rounded to odd, where s is what it is to nearest."""
     b = v.builder
+    if v.range_instruction and isinstance(term, tuple):
+        # Of the two neighbours of an inexact sum, the odd one.
+        down, up = (v.directed_fma(*term, acc, way) for way in (DOWN, UP))
+        last = b.and_(v.bits(down), v.integer(1))
+        return b.select(b.icmp_signed("!=", last, v.integer(0)), down, up)
+    error = _error(v, s, acc, term)
     inexact = b.fcmp_ordered("!=", error, ir.Constant(v.floats, [0.0] * v.width))
     below = b.and_(inexact, b.icmp_signed("<", b.xor(v.bits(error), v.bits(s)), v.integer(0)))
-    odd = v.number(b.or_(b.sub(v.bits(s), v.one_if(below)), v.one_if(inexact)))
+    return v.number(b.or_(b.sub(v.bits(s), v.one_if(below)), v.one_if(inexact)))
+
+
+def _full_corrected(v, s, odd, constants):
+    b = v.builder
     fixed = b.fsub(b.fadd(odd, constants[GRID]), constants[GRID])
     u = b.select(_is_small(v, odd, constants), v.bits(fixed), _to_nearest(v, odd, constants))
     return _overflowed(v, u, s, constants)
@@ -352,11 +372,15 @@ def _sum(v, code, acc, term, y, constants):
     if kind == FULL:
         return _overflowed(v, _to_nearest(v, s, constants), s, constants)
     if kind == FULL_CORRECTED:
-        return _full_corrected(v, s, _error(v, s, acc, term), constants)
-    if kind == CORRECTED:
+        return _full_corrected(v, s, _odd_sum(v, s, acc, term), constants)
+    if kind == GRADUAL_CORRECTED:
+        return _gradual_sum(v, _odd_sum(v, s, acc, term), constants)
+    if kind == CORRECTED and v.range_instruction and isinstance(term, tuple):
+        s = _odd_sum(v, s, acc, term)
+    elif kind == CORRECTED:
         u = v.fma(s, constants[SPLITTER], _error(v, s, acc, term))
-    else:
-        u = b.fmul(s, constants[SPLITTER])
+        return b.fsub(u, b.fsub(u, s))
+    u = b.fmul(s, constants[SPLITTER])
     return b.fsub(u, b.fsub(u, s))
 
 
