@@ -132,10 +132,12 @@ def _known(*chosen, **options):
 def _how(*chosen):
     *chosen, options = chosen
     options.setdefault("random_bits", _RANDOM_BITS)
-    try:
-        return _known(*chosen, **options)
-    except TypeError:  # something that cannot be hashed, or is wrong
-        return _How(*chosen, options), None
+    if not active_status():  # a choice made within a block counts for that block
+        try:
+            return _known(*chosen, **options)
+        except TypeError:  # something that cannot be hashed, or is wrong
+            pass
+    return _How(*chosen, options), None
 
 
 def _simple(how):
@@ -155,7 +157,7 @@ def _short(a, b, kernel):
         return None
     m, k = a.shape
     n = b.shape[1]
-    if k != b.shape[0] or not 0 < m * n * k <= _SHORT or active_status():
+    if k != b.shape[0] or not 0 < m * n * k <= _SHORT:
         return None
     left, right = survey(a), survey(b)
     if left.special or right.special:

@@ -5,19 +5,29 @@ default the accumulator's, None for exact ones) and the order of the additions a
 defines the orders and the random words. No result depends on the number of threads or on the memory layout.
 
 rounding= holds for every operation, unless product_rounding= or result_rounding= say otherwise for theirs.
+
+Inside a block of `softfloat.status` every operation counts like an element: each product, each addition, the first one
+to +0 included, and the last rounding. There the definition does the work, whatever that costs.
 """
 
 import math
 
 import numpy as np
 
-from softfloat.backends.contract import (
-    add_rows,
-    fast_product,
-    make_nans_canonical,
-)
+from softfloat.backends.contract import make_nans_canonical
 from softfloat.backends.cpu import cast
-from softfloat.backends.reduce import AS_IT_IS, MEAN, ROOT, cumulative_loop, reduce_loop
+from softfloat.backends.exact import COUNTED
+from softfloat.backends.orders import as_terms, axis_sums
+from softfloat.backends.reduce import (
+    AS_IT_IS,
+    MEAN,
+    ROOT,
+    cumulative_loop,
+    finish_loop,
+    reduce_loop,
+    reduce_part,
+)
+from softfloat.backends.sums import NO_KEYS, adder, element_keys, standard_arithmetic
 from softfloat.backends.threads import run_chunks
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
@@ -28,31 +38,40 @@ from softfloat.functional import (
     _checked_out,
     _integer,
     _result_dtype,
-    add,
     divide,
+    multiply,
+    quantize,
+    sqrt,
 )
-from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values
+from softfloat.operands import FLOAT64, Parts, as_values
 from softfloat.ops.reduce import (
     BLOCKED,
     EXACT,
     FACTOR,
     KAHAN,
-    LANE_COUNT,
-    LANES,
     NEUMAIER,
     ORDERS,
     PLAIN,
     ROUNDED,
     SEQUENTIAL,
+    STATE,
+    TALLY,
+    TO_ACCUMULATOR,
+    TO_PRODUCT,
+    TO_RESULT,
 )
-from softfloat.rounding import EVEN
+from softfloat.rounding import EVEN, STOCHASTIC
+from softfloat.status import active_status
 
 _DEFAULT = (
     "the accumulator's"  # stands for the accumulator's format where None means something else
 )
 _NO_STARTS = np.zeros(0, np.int64)
-TURNED_ROWS, TURNED_COLUMNS = 512, 64  # of the blocks that are copied to turn rows into columns
 _TERMS_AT_ONCE = 1 << 20  # operations of the definition between two looks at Ctrl-C
+_FEW_TERMS = 1 << 12  # that the definition adds before the fast loops are made ready
+_FEW_RESULTS = (
+    1 << 8
+)  # that the definition rounds before a call of an elementwise operation is worth it
 
 
 class _How:
@@ -88,6 +107,9 @@ class _How:
         common = Choice(**options)
         own = (product_rounding, None, None, result_rounding)
         self.choices = [common if r is None else Choice(**{**options, "rounding": r}) for r in own]
+        self.counting = (
+            active_status()
+        )  # blocks in which every operation is counted, and so defined
         self.offset = max(choice.offset for choice in self.choices)
         self.key = np.uint64(max(choice.key for choice in self.choices))
 
@@ -100,17 +122,25 @@ class _How:
             self.result.record,
         )
 
-    @property
     def roundings(self):
-        return tuple(choice.array() for choice in self.choices)
+        """What the loops of the definition read; in a status block they also count there."""
+        room = np.zeros(COUNTED if self.counting else 0, np.int64)
+        return tuple(np.concatenate((choice.array(), room)) for choice in self.choices)
+
+    def count(self, roundings):
+        """Add what was counted there to the status blocks, once per operation that raised a flag."""
+        for block in self.counting:
+            for rounding in roundings:
+                block.add(rounding[TALLY:])
 
     @property
     def plain(self):
-        """The one format, if every operation rounds to it, to nearest, and overflows as usual; else None."""
+        """The one format, if every operation rounds to it, to nearest, as usual and uncounted; else None."""
         one = self.result
         same = one == self.accumulator and one == self.product
         usual = all(c.mode == EVEN and c.saturate == 0 for c in self.choices)
-        return one if same and usual and isinstance(one, Format) else None
+        fits = same and usual and not self.counting
+        return one if fits and isinstance(one, Format) else None
 
 
 def _order(order):
@@ -185,15 +215,22 @@ def _deliver(wide, shape, how, dtypes, out):
 def _define(a, b, rows, columns, shape, n, starts, kind, finish, how):
     """All output elements by the definition, as float64 values."""
     wide = np.empty(math.prod(shape))
-    formats, roundings = how.formats, how.roundings
     extent = np.array(shape, np.int64)
     target = wide.view(np.int64)
+    common = (a, b, rows, columns, extent, n, starts, how.order, how.block, kind, finish)
 
     def task(first, stop):
-        reduce_loop(
-            a, b, rows, columns, extent, n, starts, how.order, how.block, kind, finish,
-            formats, roundings, how.key, how.offset, target[first:stop], first,
-        )  # fmt: skip
+        roundings = how.roundings()
+        more = (how.formats, roundings, how.key, how.offset)
+        if n <= _TERMS_AT_ONCE:
+            reduce_loop(*common, *more, target[first:stop], first)
+        else:
+            state = np.empty(STATE, np.int64)
+            for index in range(first, stop):
+                for k in range(0, n, _TERMS_AT_ONCE):
+                    end = min(n, k + _TERMS_AT_ONCE)
+                    reduce_part(*common, *more, target[index : index + 1], index, k, end, state)
+        how.count(roundings)
 
     run_chunks(task, wide.size, max(1, _TERMS_AT_ONCE // max(n, 1)))
     return wide
@@ -225,11 +262,7 @@ def _reduce(x, fmt, axis, keepdims, kind, finish, accumulator, product, order, m
     kept = tuple(i for i in range(value.ndim) if i not in axes)
     n = math.prod(value.shape[i] for i in axes)
     shape = tuple(value.shape[i] for i in kept)
-    wide = None
-    if kind == PLAIN and value.dtype == FLOAT32:
-        wide = _fast_sum(value, axes, kept, n, how)
-        if wide is not None and finish == MEAN:
-            wide = divide(wide, float(n), how.result)
+    wide = _fast_reduction(value, axes, n, kind, finish, how)
     if wide is None:
         wide = _defined_reduction(value.transpose(kept + axes), len(kept), n, kind, finish, how)
     if keepdims:
@@ -250,48 +283,65 @@ def _defined_reduction(value, kept, n, kind, finish, how):
     return _define(a, a, rows, rows, (size, 1, 1), n, _NO_STARTS, kind, finish, how)
 
 
-def _fast_sum(value, axes, kept, n, how):
-    """Sums over axes by the vector kernel, or None outside its domain: one format, rounded to nearest."""
-    fast = fast_product(how.plain) if how.plain is not None else None
-    if fast is None:
+def _adder(fmt, choice, kind):
+    return adder(fmt, choice.mode, choice.saturate, choice.bits, choice.variant, kind == FACTOR)
+
+
+def _fast_reduction(value, axes, n, kind, finish, how):
+    """All output elements, in C order, by the fast loops; None where they do not apply or are not worth it."""
+    choice = how.choices[TO_ACCUMULATOR]
+    random = choice.mode >= STOCHASTIC
+    if value.size < max(_FEW_TERMS, 1) or how.counting or how.order in (KAHAN, NEUMAIER):
         return None
-    size = math.prod(value.shape[i] for i in kept)
-    terms = value.transpose(axes + kept).reshape(n, size)
-    if how.order == LANES and size == 1:
-        return _lane_sum(terms.reshape(n), fast)
-    if how.order != SEQUENTIAL:
+    if how.order != SEQUENTIAL and (random or kind == FACTOR) or not standard_arithmetic():
         return None
-    return _column_sums(terms, fast)
-
-
-def _column_sums(terms, fast):
-    """The sequential sum of each column, or None."""
-    n, size = terms.shape
-    sums = np.zeros(size, FLOAT32)
-    if size <= 1 or n == 0 or terms.strides[1] == 4:
-        terms = terms if terms.strides[1] == 4 else np.ascontiguousarray(terms)
-        return sums if add_rows(terms, sums, fast.constants) else None
-    for j in range(0, size, TURNED_COLUMNS):
-        part = sums[j : j + TURNED_COLUMNS]
-        for k in range(0, n, TURNED_ROWS):
-            turned = np.ascontiguousarray(terms[k : k + TURNED_ROWS, j : j + TURNED_COLUMNS])
-            if not add_rows(turned, part, fast.constants):
-                return None
-    return sums
-
-
-def _lane_sum(x, fast):
-    """The sum of a flat array in the order "lanes", or None."""
-    whole = x.size - x.size % LANE_COUNT
-    lanes = np.zeros(LANE_COUNT, FLOAT32)
-    rows = np.ascontiguousarray(x[:whole]).reshape(-1, LANE_COUNT)
-    rest = np.ascontiguousarray(x[whole:]).reshape(1, -1)
-    for part in (rows, rest):
-        if part.size and not add_rows(part, lanes[: part.shape[1]], fast.constants):
+    if kind == ROUNDED:
+        squares = how.choices[TO_PRODUCT]
+        if how.exact or squares.mode >= STOCHASTIC:
             return None
-    while lanes.size > 1:
-        lanes = add(lanes[0::2], lanes[1::2], fast.fmt)
-    return lanes
+        value = multiply(value, value, how.product, **_options(squares))
+    inner, outer = _adder(how.accumulator, choice, kind), _adder(how.outer, choice, kind)
+    if inner.lane == FLOAT64 and inner.native and value.flags.aligned:
+        terms, largest = value, 0.0
+    else:
+        terms, largest = as_terms(value)
+    if not inner.takes(terms, largest):
+        return None
+    keys = NO_KEYS
+    if random:
+        keys = np.empty(value.size // n, np.uint64)
+        element_keys(how.key, how.offset, keys)
+    sums = axis_sums(terms, axes, how.order, how.block, inner, outer, int(kind == FACTOR), keys)
+    return None if sums is None else _finished(sums, n, finish, how)
+
+
+def _options(choice):
+    """The rounding options of a choice without random words."""
+    saturate = {0: False, 1: "finite", 2: "propagate"}[choice.saturate]
+    return {"rounding": choice.rounding, "saturate": saturate}
+
+
+def _finished(sums, n, finish, how):
+    """The results of accumulators over n terms each."""
+    choice, fmt = how.choices[TO_RESULT], how.result
+    if finish == AS_IT_IS and fmt == how.outer and choice.mode < STOCHASTIC and not choice.saturate:
+        return sums
+    certain = isinstance(fmt, Format) and fmt.signed
+    if sums.size > _FEW_RESULTS and choice.mode < STOCHASTIC and certain and n:
+        if finish == MEAN:
+            return divide(sums, float(n), fmt, **_options(choice))
+        return (sqrt if finish == ROOT else quantize)(sums, fmt, **_options(choice))
+    wide = np.empty(sums.size)
+    accumulators, target = _bits(sums), wide.view(np.int64)
+
+    def task(first, stop):
+        finish_loop(
+            accumulators, n, finish, how.formats, how.roundings(), how.key, how.offset,
+            target[first:stop], first,
+        )  # fmt: skip
+
+    run_chunks(task, wide.size, _TERMS_AT_ONCE)
+    return wide
 
 
 def sum(
@@ -361,21 +411,55 @@ def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     if axis is None:
         value, axis = value.reshape(-1), 0
     (axis,) = _axes(axis, value.ndim)
-    moved = np.moveaxis(value, axis, -1)
-    n = moved.shape[-1]
-    a = _bits(moved)
+    moved = np.ascontiguousarray(np.moveaxis(value, axis, -1))
+    wide = _fast_running(moved, how)
+    if wide is None:
+        wide = _defined_running(moved, how)
+    placed = np.moveaxis(wide.reshape(moved.shape), -1, axis)
+    return _deliver(np.ascontiguousarray(placed), value.shape, how, dtypes, out)
+
+
+def _defined_running(moved, how):
+    """Running sums along the last axis by the definition."""
+    a, n = _bits(moved), moved.shape[-1]
     wide = np.empty(a.size)
     target = wide.view(np.int64)
-    formats, roundings = how.formats, how.roundings
 
     def task(first, stop):
-        part = target[first * n : stop * n]
-        cumulative_loop(a, n, PLAIN, formats, roundings, how.key, how.offset, part, first)
+        roundings = how.roundings()
+        for row in range(first, stop):
+            s = 0
+            for k in range(0, n, _TERMS_AT_ONCE):
+                part = target[row * n + k : row * n + min(n, k + _TERMS_AT_ONCE)]
+                s = cumulative_loop(
+                    a, n, PLAIN, how.formats, roundings, how.key, how.offset, part, row, k, s
+                )
+        how.count(roundings)
 
     if a.size:
         run_chunks(task, a.size // n, max(1, _TERMS_AT_ONCE // n))
-    placed = np.moveaxis(wide.reshape(moved.shape), -1, axis)
-    return _deliver(np.ascontiguousarray(placed), value.shape, how, dtypes, out)
+    return wide
+
+
+def _fast_running(moved, how):
+    """Running sums along the last axis by the fast loops, or None where they do not apply."""
+    choice, result = how.choices[TO_ACCUMULATOR], how.choices[TO_RESULT]
+    if moved.size < max(_FEW_TERMS, 1) or how.counting or result.mode >= STOCHASTIC:
+        return None
+    inner, n = _adder(how.accumulator, choice, PLAIN), moved.shape[-1]
+    terms, largest = as_terms(moved)
+    if not standard_arithmetic() or not inner.takes(terms, largest):
+        return None
+    rows = moved.size // n
+    keys = NO_KEYS
+    if choice.mode >= STOCHASTIC:
+        keys = np.empty(rows, np.uint64)
+        element_keys(how.key, how.offset, keys)
+    sums, out = np.zeros(rows, inner.lane), np.empty(moved.size, inner.lane)
+    inner.add("chain", terms.reshape(-1), n, n, sums, keys, out=out)
+    if how.result == how.accumulator and not result.saturate:
+        return out
+    return quantize(out, how.result, **_options(result))
 
 
 __all__ = ["cumsum", "mean", "norm", "prod", "sum"]

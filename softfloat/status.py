@@ -24,7 +24,7 @@ _POSITION = {
 
 
 class status:
-    """Count, per flag, the elements that raised it in every call inside the block.
+    """Count, per flag, the elements that raised it in calls inside the block; of sums and products, the operations.
 
     tininess : "after" or "before" rounding, the two rules that IEEE 754 allows for underflow.
 

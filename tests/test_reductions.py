@@ -1,7 +1,8 @@
-"""Sums and their kin equal plain loops over the scalar operations, bit for bit, and the published values."""
+"""Sums and their kin equal plain loops over the scalar operations, bit for bit, by every path."""
 
-import functools
+import _thread
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from helpers import assert_same_bits
 
 import softfloat as sf
 from softfloat import products, reductions
+from softfloat.backends import orders, sums
 
 MASK = 2**64 - 1
 SEED, STREAM = 11, 3
@@ -396,88 +398,230 @@ def test_a_negative_sum_needs_a_sign():
     assert reductions.sum([2.0, -1.0], unsigned, accumulator="binary32") == 1.0
 
 
-# --- published values: experiments.md
-def last_change(fmt, terms):
-    """(number of the last term that changes the running sum, the sum there)."""
-    running = np.concatenate(([0.0], reductions.cumsum(terms, fmt)))
-    n = int(np.flatnonzero(np.diff(running))[-1]) + 1
-    return n, float(running[n])
+# --- the fast loops against the definition
+SUM_ORDERS = [
+    {"order": "sequential"},
+    {"order": "pairwise"},
+    {"order": "lanes"},
+    {"order": "blocked", "block": 7},
+    {"order": "blocked", "block": 64, "outer": "binary32"},
+]
+
+
+@pytest.fixture
+def paths(monkeypatch):
+    """compare(function, x, fmt, ...): the fast loops and the definition give the same bits; which loops ran."""
+    ran = []
+    run = sums.Adder._run
+
+    def spy(self, name, form, *rest):
+        ran.append((name, form.kind))
+        return run(self, name, form, *rest)
+
+    monkeypatch.setattr(sums.Adder, "_run", spy)
+
+    def compare(function, x, fmt, axis=None, **options):
+        monkeypatch.setattr(reductions, "_FEW_TERMS", 1 << 60)
+        expected = function(x, fmt, axis, **options)
+        monkeypatch.setattr(reductions, "_FEW_TERMS", 0)
+        before = len(ran)
+        got = function(x, fmt, axis, **options)
+        assert_same_bits(got, expected)
+        return {kind for _, kind in ran[before:]}
+
+    return compare
+
+
+def scaled(fmt, scale, shape, seed=4):
+    """Numbers of a format: ordinary, in its lowest or top binades, with specials; or numbers that are none of its."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape)
+    if scale == "small":
+        x *= 8 * fmt.smallest_normal
+    if scale == "large":
+        x *= fmt.max / 8
+    if scale == "wide":
+        return x
+    x = np.array(sf.quantize(x, fmt), np.float64)
+    flat = x.reshape(-1)
+    flat[::7] = -0.0
+    if scale == "specials":
+        flat[[3, 50, 91]] = np.inf, np.nan, -np.inf
+    if scale == "stray":
+        flat[-1] = 1 + 2.0**-20
+    return x if scale == "float64" else x.astype(fmt.carrier)
+
+
+@pytest.mark.parametrize("how", SUM_ORDERS, ids=lambda how: "-".join(map(str, how.values())))
+@pytest.mark.parametrize(
+    ("name", "accumulator"),
+    [("bfloat16", None), ("binary16", None), ("bfloat16", "binary32"), ("e8m14", None)],
+)
+def test_fast_sums_are_the_definition(paths, name, accumulator, how):
+    fmt = sf.as_format(name)
+    options = {**how, "accumulator": accumulator}
+    kinds = set()
+    for scale in ("ordinary", "small", "large", "specials", "stray", "float64", "wide"):
+        x = scaled(fmt, scale, (3, 41, 38))
+        for axis in (0, 1, 2, (0, 2), (1, 2), None):
+            kinds |= paths(reductions.sum, x, fmt, axis, **options)
+    for n in (1, 2, 63, 64, 65, 500, 4097):
+        kinds |= paths(reductions.sum, x.reshape(-1)[:n], fmt, **options)
+    assert sums.WHOLE in kinds
+    assert (sums.NATIVE if accumulator else sums.SHORT) in kinds
+
+
+@pytest.mark.parametrize("how", SUM_ORDERS[:4], ids=lambda how: how["order"])
+def test_the_whole_form_is_the_short_form(paths, monkeypatch, how):
+    x = scaled(sf.bfloat16, "ordinary", (40, 130))
+    adder = sums.adder(sf.bfloat16, 0, 0, 24, 0, False)
+    assert sums.SHORT in paths(reductions.sum, x, sf.bfloat16, 0, **how)
+    monkeypatch.setattr(adder, "quick", None)
+    monkeypatch.setattr(adder, "lane", np.dtype(np.float64))
+    for axis in (0, 1):
+        assert paths(reductions.sum, x, sf.bfloat16, axis, **how) == {sums.WHOLE}
 
 
 @pytest.mark.parametrize(
-    ("name", "n", "value"),
+    ("fmt", "options"),
     [
-        ("bfloat16", 64, 5.0625),
-        ("binary16", 512, 7.0859375),
-        ("float8_e5m2", 4, 2.0),
-        ("float8_e4m3fn", 8, 3.0),
+        ("bfloat16", {"rounding": "toward_negative"}),
+        ("bfloat16", {"rounding": "stochastic", "seed": 3, "stream": 1, "offset": 5}),
+        ("float8_e4m3fn", {"saturate": "propagate"}),
+        (sf.Format(6, 9, subnormals="ftz"), {"rounding": "ties_to_away"}),
+        (sf.FixedPoint(6, 5), {"rounding": "stochastic_equal", "seed": 3}),
+        ("binary64", {}),
+        (sf.p3109(8, 4), {"rounding": "to_odd"}),
     ],
+    ids=lambda v: getattr(v, "name", None) or str(v).split("\n")[0],
 )
-def test_the_harmonic_sum_ends(name, n, value):
-    terms = sf.divide(1.0, np.arange(1.0, 5000.0), name)
-    assert last_change(name, terms) == (n, value)
+def test_every_mode_and_kind_of_format_has_its_loop(paths, fmt, options):
+    fmt = sf.as_format(fmt)
+    for scale in ("ordinary", "specials", "wide"):
+        x = scaled(fmt, scale, (23, 40))
+        for axis in (0, 1):
+            assert paths(reductions.sum, x, fmt, axis, **options)
+        if scale == "specials":
+            certain = {"result_rounding": "ties_to_even"}
+            assert paths(reductions.cumsum, x, fmt, 0, **options, **certain)
+            assert paths(reductions.prod, x, fmt, 0, **options)
+            paths(reductions.norm, x, fmt, 0, **options)
+            assert paths(reductions.mean, x, fmt, 0, accumulator="binary32", **options)
 
 
-def test_the_harmonic_sum_of_binary32_ends():
-    """Malone (2013)."""
-    terms = np.float32(1) / np.arange(1, 2_100_000, dtype=np.float32)
-    n, value = last_change("binary32", terms)
-    assert n == 2_097_151
-    assert f"{value:.6f}" == "15.403683"
+def test_products_have_fast_loops(paths):
+    x = scaled(sf.bfloat16, "ordinary", (23, 40)) + np.float32(1)
+    assert paths(reductions.prod, x, "bfloat16", 0) == {sums.WHOLE}
+    assert paths(reductions.prod, x, "bfloat16", 0, accumulator="binary32") == {sums.NATIVE}
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [("bfloat16", 256), ("binary16", 2048), ("float8_e5m2", 8), ("float8_e4m3fn", 16)],
-)
-def test_counting_by_one_stops(name, end):
-    assert reductions.sum(np.ones(3000), name) == end
+def test_layouts_take_the_fast_loops_too(paths):
+    x = scaled(sf.bfloat16, "ordinary", (6, 70, 90))
+    views = [x.T, x[:, ::2], x[::-1, :, ::3], np.asfortranarray(x), x.transpose(1, 0, 2), x.copy()]
+    views[-1].flags.writeable = False
+    views.append(np.broadcast_to(x[0], (3, 70, 90)))
+    unaligned = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(x.shape)
+    for view in (*views, unaligned, x[:1], x[:, :1], x[:, :, :1]):
+        for axis in (0, 1, 2, (0, 2), (0, 1), None):
+            assert paths(reductions.sum, view, "bfloat16", axis)
 
 
-def test_adding_a_tenth_stops():
-    tenths = lambda fmt: np.full(5000, sf.quantize(0.1, fmt))  # noqa: E731
-    assert last_change("bfloat16", tenths("bfloat16")) == (276, 32.0)
-    assert last_change("binary16", tenths("binary16")) == (2207, 256.0)
-    assert reductions.sum(tenths("binary16"), "binary16") == 256.0
+def test_long_sums_are_cut_into_pieces_without_a_trace(paths, monkeypatch):
+    """Pieces of the fast loops, and of the definition, carry their state; the tree is cut at whole subtrees."""
+    x = scaled(sf.bfloat16, "ordinary", 3000)
+    x[1700] = np.inf
+    whole = [reductions.sum(x, "bfloat16", **how) for how in SUM_ORDERS]
+    compensated = [reductions.sum(x, "bfloat16", order=order) for order in ORDERS[4:]]
+    running = reductions.cumsum(x, "bfloat16")
+    for module in (sums, orders):
+        monkeypatch.setattr(module, "PIECE", 256)
+    monkeypatch.setattr(reductions, "_TERMS_AT_ONCE", 100)
+    for how, expected in zip(SUM_ORDERS, whole, strict=True):
+        paths(reductions.sum, x, "bfloat16", **how)
+        assert_same_bits(reductions.sum(x, "bfloat16", **how), expected)
+    for order, expected in zip(ORDERS[4:], compensated, strict=True):
+        assert_same_bits(reductions.sum(x, "bfloat16", order=order), expected)
+    paths(reductions.cumsum, x, "bfloat16")
+    assert_same_bits(reductions.cumsum(x, "bfloat16"), running)
 
 
-def test_chunked_accumulation_keeps_counting():
-    """Wang et al. (2018)."""
-    ones, chunks = np.ones(65536), {"order": "blocked", "block": 64}
-    assert reductions.sum(ones, "e6m9") == 1024
-    assert reductions.sum(ones, "e6m9", **chunks) == 65536
-    assert reductions.sum(ones[:4096], "bfloat16") == 256
-    assert reductions.sum(ones[:4096], "bfloat16", **chunks) == 4096
+def test_thread_count_does_not_matter_to_the_fast_loops():
+    x = scaled(sf.bfloat16, "ordinary", (1030, 700))
+    threads = sf.get_num_threads()
+    results = []
+    try:
+        for n in (1, 3):
+            sf.set_num_threads(n)
+            found = [reductions.sum(x, "bfloat16", axis) for axis in (0, 1, None)]
+            found += [reductions.sum(x.reshape(-1), "bfloat16", **how) for how in SUM_ORDERS]
+            results.append(np.concatenate([np.atleast_1d(f) for f in found]))
+    finally:
+        sf.set_num_threads(threads)
+    assert_same_bits(*results)
 
 
-@pytest.mark.parametrize(("name", "down"), [("bfloat16", 1.0), ("binary16", 0.022186279296875)])
-def test_small_updates_are_lost(name, down):
-    """Micikevicius et al. (2018)."""
-    one = np.ones(1)
-    up = sf.quantize(np.full(10000, 1e-4), name)
-    assert reductions.sum(np.concatenate((one, up)), name) == 1.0
-    steps = sf.quantize(np.full(1000, -1e-3), name)
-    assert reductions.sum(np.concatenate((one, steps)), name) == down
+def test_one_long_sum_can_be_interrupted(monkeypatch):
+    """Ctrl-C between two pieces of the definition."""
+    monkeypatch.setattr(reductions, "_TERMS_AT_ONCE", 1 << 16)
+    x = np.ones(1 << 24, np.float16)  # two seconds by the definition, were it not stopped
+    x = np.broadcast_to(x[:1].astype(np.float32), x.shape)
+    monkeypatch.setattr(reductions, "_bits", lambda value: np.ones(1 << 24).view(np.int64))
+    reductions.sum(x[:4], "bfloat16", order="kahan")
+    timer = threading.Timer(0.1, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        reductions.sum(x, "bfloat16", order="kahan")
+    timer.join()
 
 
-def test_blocked_sums_lose_less():
-    """Blanchard, Higham, Mary (2020); a band over draws of the terms."""
-    rng = np.random.default_rng(6)
-    x = sf.quantize(rng.random(65536), "bfloat16")
-    exact = float(np.sum(x))
-    error = lambda **how: abs(float(reductions.sum(x, "bfloat16", **how)) - exact) / exact  # noqa: E731
-    blocks = functools.partial(error, order="blocked", block=64)
-    assert 0.98 < error() < 0.999
-    assert 0.45 < blocks() < 0.55
-    assert blocks(outer="binary32") < 4e-3
+# --- status: every operation counts
+def counted(call):
+    with sf.status() as s:
+        call()
+    return [s.inexact, s.underflow, s.overflow, s.invalid, s.divide_by_zero]
 
 
-def test_updates_of_a_weight():
-    """Zamirai et al. (2020): nearest loses them all, Kahan and stochastic rounding keep them."""
-    steps = np.concatenate(([1.0], sf.quantize(np.full(1000, 1e-3), "bfloat16")))
-    assert reductions.sum(steps, "bfloat16") == 1.0
-    assert reductions.sum(steps, "bfloat16", order="kahan") == 2.0
-    rows = np.broadcast_to(steps, (200, 1001))
-    ends = reductions.sum(rows, "bfloat16", 1, rounding="stochastic", seed=1)
-    assert 1.96 < ends.mean() < 2.04
-    assert 0.05 < ends.std() < 0.12
+@pytest.mark.parametrize("order", ORDERS)
+def test_status_counts_every_operation(order):
+    block = {"block": BLOCK} if order == "blocked" else {}
+    for fmt, special in ((sf.bfloat16, False), (sf.binary16, True), (sf.float8_e4m3fn, False)):
+        x = data(sf.binary32, 70, special=special) * fmt.max / 16
+        naive = Naive(fmt, "ties_to_even")
+        expected = counted(lambda: naive.result(naive.total(list(x), order)))  # noqa: B023
+        got = counted(lambda: reductions.sum(x, fmt, order=order, **block))  # noqa: B023
+        assert got == expected
+        assert expected[0] > 0
+
+
+def test_status_counts_means_norms_products_and_running_sums():
+    x = data(sf.binary32, 40)
+    naive = Naive(sf.bfloat16, "ties_to_even", product=sf.bfloat16)
+    total = lambda: naive.total(list(x), "sequential")  # noqa: E731
+    expected = counted(lambda: naive.call("divide", total(), 40.0, fmt="bfloat16", step=7))
+    assert counted(lambda: reductions.mean(x, "bfloat16")) == expected
+    squares = lambda: naive.total(naive.terms(x, x), "sequential")  # noqa: E731
+    expected = counted(lambda: naive.call("sqrt", squares(), fmt="bfloat16", step=7))
+    assert counted(lambda: reductions.norm(x, "bfloat16")) == expected
+    expected = counted(lambda: naive.result(squares()))
+    assert counted(lambda: products.dot(x, x, "bfloat16")) == expected
+    twice = [2 * n for n in expected]
+    assert counted(lambda: products.matmul(np.stack((x, x)), x, "bfloat16")) == twice
+    expected = counted(lambda: naive.result(total()))
+    assert counted(lambda: reductions.cumsum(x, "bfloat16")) == expected
+    assert counted(lambda: reductions.prod([3.0, 1 / 3, 1e38, 1e38], "bfloat16")) == [3, 0, 1, 0, 0]
+
+
+def test_status_takes_the_definition_and_changes_no_result():
+    x = scaled(sf.bfloat16, "ordinary", (80, 90))
+    with sf.status() as s:
+        got = reductions.sum(x, "bfloat16", 0)
+    assert_same_bits(got, reductions.sum(x, "bfloat16", 0))
+    assert s.inexact > 0 and s.overflow == 0
+
+
+def test_given_random_words_and_inexact_operands_are_refused():
+    with pytest.raises(ValueError, match="many roundings"):
+        reductions.sum([1.0], "bfloat16", rounding="stochastic", random=[0])
+    for x in ([2**70 + 1], ["0.1"]):
+        with pytest.raises(TypeError, match=r"round them first"):
+            reductions.sum(x, "bfloat16")

@@ -26,6 +26,8 @@ and columns count through the whole result, batches included: index // N and ind
 j, j' are related by a product of integers only, which no sum of bits shows.) With more bits, a 64-bit mix of both keys
 takes the place of y; the product has the top k bits of its high half, the sum those of the low half.
 
+A reduction may stop after any term and go on later: `begin`, `advance` and `end` keep what is under way in an array.
+
 Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), ch. 4.
 """
 
@@ -67,8 +69,10 @@ ORDERS = {
 PLAIN, ROUNDED, EXACT, FACTOR = range(4)
 # Entries of the formats and of the roundings that a reduction works with.
 TO_PRODUCT, TO_ACCUMULATOR, TO_OUTER, TO_RESULT = range(4)
-# Entries of one rounding: mode, saturation, random bits, variant.
+# Entries of one rounding: mode, saturation, random bits, variant; and, in a status block alone, from TALLY on, how many
+# operations raised each flag.
 MODE, SATURATE, RANDOM_BITS, VARIANT = range(4)
+TALLY = 5
 # Places of the operations of a term, and how many there may be.
 AT_PRODUCT, AT_TERM, AT_MERGE, AT_THIRD, AT_FOURTH, AT_OUTER, AT_TOTAL, AT_RESULT = range(8)
 PLACES = 8
@@ -80,6 +84,7 @@ GOLDEN32, FIRST32, SECOND32 = (
     0x85EBCA6B,
     0xC2B2AE35,
 )  # the last two: the finaliser of MurmurHash3
+STATE = 64  # numbers under way: lanes, or levels of a tree
 ONE = 0x3FF << 52
 SIGN = -(1 << 63)
 
@@ -139,10 +144,12 @@ def term_word(R, key, k, place, kind):
 @jit
 def rounded(kind, negative, exponent, high, low, raised, F, R, word):
     """The bits of an exact result, of any class, rounded to a format."""
-    code, negative, _ = round_any(
+    code, negative, flags = round_any(
         kind, negative, exponent, high, low, raised,
         F, R[MODE], R[SATURATE], word, R[RANDOM_BITS], R[VARIANT],
     )  # fmt: skip
+    for j in range(TALLY, R.size):
+        R[j] += (flags >> (j - TALLY)) & 1
     return i64(to_carrier(negative, code, F, 52, 11))
 
 
@@ -268,43 +275,76 @@ def merge(s, t, k, kind, F, R, key):
 
 
 @jit
-def tree(sums, kind, F, R, key):
-    """Combine partial results as the tree that splits n of them at the largest power of two below n."""
-    n = sums.size
+def lanes(a, b, i, j, first, stop, state, kind, F, R, key):
+    for lane in range(LANE_COUNT):
+        k = first + (lane - first) % LANE_COUNT
+        state[lane] = sequential(a, b, i, j, k, stop, LANE_COUNT, state[lane], kind, F, R, key)
+
+
+@jit
+def join(state, n, kind, F, R, key):
+    """The tree over n lanes: it splits them at the largest power of two below n."""
     width = 1
     while width < n:
         for k in range(width, n, 2 * width):
-            sums[k - width] = merge(sums[k - width], sums[k], k, kind, F, R, key)
+            state[k - width] = merge(state[k - width], state[k], k, kind, F, R, key)
         width *= 2
-    return sums[0]
+    return state[0]
 
 
 @jit
-def pairwise(a, b, i, j, n, step, neutral, kind, F, R, key):
-    """Leaf k takes the terms k, k + step, ...; the leaves, at most `step` or n of them, are combined by the tree."""
-    leaves = np.empty(min(n, step), np.int64)
-    for k in range(leaves.size):
-        leaves[k] = sequential(a, b, i, j, k, n, step, neutral, kind, F, R, key)
-    return tree(leaves, kind, F, R, key) if leaves.size > 0 else neutral
+def pairwise(a, b, i, j, first, stop, state, neutral, kind, F, R, key):
+    """state[level] holds the sum of a whole subtree of 2**level terms where that bit of the number of terms is set."""
+    for k in range(first, stop):
+        s = sequential(a, b, i, j, k, k + 1, 1, neutral, kind, F, R, key)
+        level = 0
+        while (k >> level) & 1:
+            s = merge(state[level], s, (k >> level) << level, kind, F, R, key)
+            level += 1
+        state[level] = s
 
 
 @jit
-def blocked(a, b, i, j, n, s, neutral, block, kind, F, R, key):
-    """Blocks in the accumulator, their results in the outer format."""
-    for first in range(0, n, block):
-        stop = min(n, first + block)
-        t = sequential(a, b, i, j, first, stop, 1, neutral, kind, F, R, key)
-        word = word_of(R[TO_ACCUMULATOR], key, PLACES * first + AT_OUTER)
-        s = accumulate(s, t, ONE, kind, F[TO_OUTER], R[TO_ACCUMULATOR], word)
+def join_subtrees(state, n, neutral, kind, F, R, key):
+    """The whole subtrees of n terms, the smallest one last, combined from there."""
+    s, found = neutral, False
+    for level in range(62):
+        if (n >> level) & 1:
+            right = (n >> (level + 1)) << (
+                level + 1
+            )  # what has been combined begins after this subtree
+            right += 1 << level
+            s = merge(state[level], s, right, kind, F, R, key) if found else state[level]
+            found = True
     return s
 
 
 @jit
-def kahan(a, b, i, j, n, s, kind, F, R, key):
-    """Compensated summation, the correction added before each term."""
+def blocked(a, b, i, j, first, stop, state, neutral, block, kind, F, R, key):
+    """Blocks in the accumulator, state[1] the one under way; their results in the outer format, state[0]."""
+    k = first
+    while k < stop:
+        begun = k - k % block
+        end = min(stop, begun + block)
+        state[1] = sequential(a, b, i, j, k, end, 1, state[1], kind, F, R, key)
+        if end == begun + block:
+            close_block(state, begun, neutral, kind, F, R, key)
+        k = end
+
+
+@jit
+def close_block(state, begun, neutral, kind, F, R, key):
+    word = word_of(R[TO_ACCUMULATOR], key, PLACES * begun + AT_OUTER)
+    state[0] = accumulate(state[0], state[1], ONE, kind, F[TO_OUTER], R[TO_ACCUMULATOR], word)
+    state[1] = neutral
+
+
+@jit
+def kahan(a, b, i, j, first, stop, state, kind, F, R, key):
+    """Compensated summation, the correction state[1] added before each term."""
     A, how = F[TO_ACCUMULATOR], R[TO_ACCUMULATOR]
-    e = 0
-    for k in range(n):
+    s, e = state[0], state[1]
+    for k in range(first, stop):
         u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
         step = PLACES * k
         y = plus(e, u, v, A, how, word_of(how, key, step + AT_TERM))
@@ -312,15 +352,15 @@ def kahan(a, b, i, j, n, s, kind, F, R, key):
         rest = add(s, z ^ SIGN, A, how, word_of(how, key, step + AT_THIRD))
         e = add(rest, y, A, how, word_of(how, key, step + AT_FOURTH))
         s = z
-    return s
+    state[0], state[1] = s, e
 
 
 @jit
-def neumaier(a, b, i, j, n, s, kind, F, R, key):
-    """Compensated summation, the correction kept apart until the end."""
+def neumaier(a, b, i, j, first, stop, state, kind, F, R, key):
+    """Compensated summation, the correction state[1] kept apart until the end."""
     A, how = F[TO_ACCUMULATOR], R[TO_ACCUMULATOR]
-    e = 0
-    for k in range(n):
+    s, e = state[0], state[1]
+    for k in range(first, stop):
         u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
         step = PLACES * k
         z = plus(s, u, v, A, how, word_of(how, key, step + AT_TERM))
@@ -333,28 +373,55 @@ def neumaier(a, b, i, j, n, s, kind, F, R, key):
             rest = add(rest, s, A, how, word4)
         e = add(e, rest, A, how, word_of(how, key, step + AT_FOURTH))
         s = z
-    return add(s, e, A, how, word_of(how, key, AT_TOTAL))
+    state[0], state[1] = s, e
 
 
 @jit
-def reduce_terms(a, b, i, j, n, start, given, order, block, kind, F, R, key):
-    """The n terms made of a[i + k] and b[j + k], combined in an order: the accumulator's bits.
+def begin(start, order, kind, state):
+    """What is under way before the first term; start : bits of the initial value."""
+    neutral = ONE if kind == FACTOR else 0
+    state[:] = neutral
+    if order == SEQUENTIAL or order == BLOCKED or order == KAHAN or order == NEUMAIER:
+        state[0] = start
 
-    start : bits of the initial value; `given` if it is the caller's own.  key : what keys_of gives for this element.
-    F, R : formats and roundings of the four stages.
+
+@jit
+def advance(a, b, i, j, first, stop, order, block, kind, state, F, R, key):
+    """Take the terms first, first + 1, ... below stop, made of a[i + k] and b[j + k].
+
+    key : what keys_of gives for this element.   F, R : formats and roundings of the four stages.
     """
     neutral = ONE if kind == FACTOR else 0
     if order == SEQUENTIAL:
-        return sequential(a, b, i, j, 0, n, 1, start, kind, F, R, key)
-    if order == BLOCKED:
-        return blocked(a, b, i, j, n, start, neutral, block, kind, F, R, key)
-    if order == KAHAN:
-        return kahan(a, b, i, j, n, start, kind, F, R, key)
+        state[0] = sequential(a, b, i, j, first, stop, 1, state[0], kind, F, R, key)
+    elif order == BLOCKED:
+        blocked(a, b, i, j, first, stop, state, neutral, block, kind, F, R, key)
+    elif order == KAHAN:
+        kahan(a, b, i, j, first, stop, state, kind, F, R, key)
+    elif order == NEUMAIER:
+        neumaier(a, b, i, j, first, stop, state, kind, F, R, key)
+    elif order == LANES:
+        lanes(a, b, i, j, first, stop, state, kind, F, R, key)
+    else:
+        pairwise(a, b, i, j, first, stop, state, neutral, kind, F, R, key)
+
+
+@jit
+def end(n, start, given, order, block, kind, state, F, R, key):
+    """The accumulator's bits after n terms; `given` : the initial value is the caller's own."""
+    neutral = ONE if kind == FACTOR else 0
+    if order == BLOCKED and n % block != 0:
+        close_block(state, n - n % block, neutral, kind, F, R, key)
     if order == NEUMAIER:
-        return neumaier(a, b, i, j, n, start, kind, F, R, key)
-    # Single terms are lanes of one term each. With fewer terms than lanes, the empty ones would add zeros.
-    step = LANE_COUNT if order == LANES else max(n, 1)
-    s = pairwise(a, b, i, j, n, step, neutral, kind, F, R, key)
+        A, how = F[TO_ACCUMULATOR], R[TO_ACCUMULATOR]
+        return add(state[0], state[1], A, how, word_of(how, key, AT_TOTAL))
+    if order != LANES and order != PAIRWISE:
+        return state[0]
+    # With fewer terms than lanes, the empty ones would add zeros.
+    if order == LANES:
+        s = join(state, min(n, LANE_COUNT), kind, F, R, key)
+    else:
+        s = join_subtrees(state, n, neutral, kind, F, R, key)
     if not given:
         return s
     word = word_of(R[TO_ACCUMULATOR], key, AT_TOTAL)
