@@ -1,4 +1,4 @@
-"""add, multiply and divide with one exact rounding, against np.add on float32."""
+"""Arithmetic with one exact rounding: of float32 against np.add, of float64 against NumPy's own operation."""
 
 import numpy as np
 
@@ -23,12 +23,33 @@ def rows():
             check_equal(call()[:2000], want, operation)
             ratio = compare(lambda: np.add(x, y, out=out), call, n)  # noqa: B023
             yield Row(f"{name} {operation} 1e7", "np.add", *ratio, 1.0)
-    for operation, goal in (("add", None), ("multiply", None), ("fma", None)):
-        u, v = normal(1_000_000, np.float64), normal(1_000_000, np.float64)[::-1].copy()
-        wide = np.empty_like(u)
-        function = getattr(sf, operation)
-        operands = (u, v, u) if operation == "fma" else (u, v)
-        call = lambda: function(*operands, "binary32", out=wide)  # noqa: B023, E731
-        call()
-        ratio = compare(lambda: np.add(u, v, out=wide), call, u.size)  # noqa: B023
-        yield Row(f"float64 operands, binary32 {operation} 1e6", "np.add", *ratio, goal)
+    yield from wide_rows()
+
+
+WIDE_GOALS = {"add": 0.75, "multiply": 0.75, "divide": 0.6, "sqrt": 1.7, "fma": 0.4}
+NUMPY = {"add": np.add, "multiply": np.multiply, "divide": np.divide, "fma": np.multiply}
+
+
+def wide_rows(shapes=((11, 52), (11, 51), (10, 52), (8, 23))):
+    """Every operation and mode of formats near binary64; 1e6 float64 elements. NumPy has no fma: one multiplication."""
+    n = 1_000_000
+    u, v, w = (normal(n, np.float64) for _ in range(3))
+    out = np.empty(n)
+    for shape in shapes:
+        fmt = sf.Format(*shape)
+        for operation, goal in WIDE_GOALS.items():
+            function = getattr(sf, operation)
+            operands = {"sqrt": (np.abs(u),), "fma": (u, v[::-1].copy(), w)}.get(
+                operation, (u, v[::-1].copy())
+            )
+            base = NUMPY.get(operation, np.sqrt)
+            for rounding in map(str, sf.Rounding):
+                options: dict = {"rounding": rounding}
+                if rounding.startswith("stochastic"):
+                    options["seed"], goal = 1, 0.35
+                with sf.status():
+                    want = function(*(x[:5000] for x in operands), fmt, **options)
+                call = lambda: function(*operands, fmt, out=out, **options)  # noqa: B023, E731
+                check_equal(call()[:5000], want, operation)
+                ratio = compare(lambda: base(*operands[:2], out=out), call, n, 0.2)  # noqa: B023
+                yield Row(f"{fmt.label} {operation} {rounding} 1e6", base.__name__, *ratio, goal)

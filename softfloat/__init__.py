@@ -1,5 +1,6 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
+from softfloat import engines
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -36,6 +37,18 @@ from softfloat.comparison import (
     to_integer,
     total_order,
     total_order_magnitude,
+)
+from softfloat.contractions import (
+    conv1d,
+    conv1d_input_gradient,
+    conv1d_weight_gradient,
+    conv2d,
+    conv2d_input_gradient,
+    conv2d_weight_gradient,
+    einsum,
+    inner,
+    outer,
+    tensordot,
 )
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
@@ -106,6 +119,12 @@ __all__ = [
     "cfloat8_143",
     "cfloat8_152",
     "classify",
+    "conv1d",
+    "conv1d_input_gradient",
+    "conv1d_weight_gradient",
+    "conv2d",
+    "conv2d_input_gradient",
+    "conv2d_weight_gradient",
     "convert",
     "copysign",
     "cumsum",
@@ -113,7 +132,9 @@ __all__ = [
     "divide",
     "dlfloat16",
     "dot",
+    "einsum",
     "encode",
+    "engines",
     "equal",
     "finfo",
     "float16",
@@ -136,6 +157,7 @@ __all__ = [
     "get_num_threads",
     "greater",
     "greater_equal",
+    "inner",
     "isfinite",
     "isinf",
     "isnan",
@@ -162,6 +184,7 @@ __all__ = [
     "nextafter",
     "norm",
     "not_equal",
+    "outer",
     "p3109",
     "prod",
     "pxr24",
@@ -176,6 +199,7 @@ __all__ = [
     "status",
     "subtract",
     "sum",
+    "tensordot",
     "tf32",
     "to_integer",
     "total_order",

@@ -150,25 +150,27 @@ def fast_form(fmt, carrier, mode, saturate, random_bits=24, variant=0):
         lowest = (c.emin if underflow == FLUSH else fmt.emin) - m - bits
         if bits > c.mantissa_bits + 1 or lowest < c.emin - c.mantissa_bits:
             return None
-    infinite = _infinite(fmt, saturate)
+    infinite = code_of_infinity(fmt, saturate)
     directed = mode in (POSITIVE, NEGATIVE) and infinite != fmt.max_code  # two ends that differ
-    if directed or _beyond(fmt, mode, saturate) != infinite:
+    if directed or code_beyond(fmt, mode, saturate) != infinite:
         rule |= OWN_INFINITY
     return kind, mode, rule
 
 
-def _as_value(fmt, code):
+def value_of_code(fmt, code):
+    """The value of a magnitude code of a finite number, an infinity or (-1) a NaN."""
     if code == NAN:
         return math.nan
     return math.inf if code == fmt.infinity_code else fmt._value(code)
 
 
-def _beyond(fmt, mode, saturate):
+def code_beyond(fmt, mode, saturate):
     """The magnitude code that overflow gives; for the directed modes, in their own direction."""
     return overflow_code(mode == NEGATIVE, fmt.parameters, mode, saturate)
 
 
-def _infinite(fmt, saturate):
+def code_of_infinity(fmt, saturate):
+    """The magnitude code that an infinite operand gives."""
     return infinity_code(fmt.parameters, saturate)
 
 
@@ -191,8 +193,8 @@ def fast_constants(kind, fmt, carrier, mode, saturate, random_bits=24):
     put(SPREAD_SIGNED, 1.5 * power(shift))
     put(STEP, power(-m))
     put(LARGEST, fmt.max)
-    put(OVERFLOW, _as_value(fmt, _beyond(fmt, mode, saturate)))
-    put(INFINITE, _as_value(fmt, _infinite(fmt, saturate)))
+    put(OVERFLOW, value_of_code(fmt, code_beyond(fmt, mode, saturate)))
+    put(INFINITE, value_of_code(fmt, code_of_infinity(fmt, saturate)))
     put(SMALLEST, fmt.smallest_normal)
     put(HALF_SMALLEST, fmt.smallest_normal / 2)
     top = max(fmt.max_exponent, fmt.emin)  # a format may hold nothing but subnormals

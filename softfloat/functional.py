@@ -3,7 +3,7 @@
 Every function is a pure function of its inputs, the format, the rounding and the seed.
 """
 
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy import empty, ndarray  # by their own names where a microsecond counts
@@ -30,6 +30,7 @@ from softfloat.backends.exact import (
     parts_loop,
 )
 from softfloat.backends.threads import SERIAL_BELOW, get_num_threads, run_chunks
+from softfloat.backends.wide import WIDE_BLOCK, universal_loop, wide_loop
 from softfloat.fast import fast_constants, fast_form
 from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
 from softfloat.format import FLAGS, NAN_QUOTIENTS
@@ -39,6 +40,7 @@ from softfloat.ops.rational import rational_parts
 from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, NEGATIVE, STOCHASTIC, Rounding, as_rounding
 from softfloat.status import active_status
+from softfloat.wide import wide_constants, wide_form
 
 _SATURATION = {False: 0, True: 1, "finite": 1, "propagate": 2}
 _VARIANTS = {"A": 0, "B": 1, "C": 2}
@@ -359,29 +361,63 @@ def _dress(result, operands, out):
     return result[()] if result.ndim == 0 else result
 
 
+class ArithmeticPlans(NamedTuple):
+    """The fast forms of an operation; None where there is none.
+
+    odd, narrow : round float64 and float32 results that were rounded to odd.   wide : rounds float64 results with their
+    errors, by the loops of softfloat.backends.wide; of the others only the odd one has no domain of operands.
+    """
+
+    odd: Any = None
+    narrow: Any = None
+    wide: Any = None
+
+
 def _arithmetic_plans(operation, fmt, choice):
-    """The fast forms that round float64 and float32 results rounded to odd; None where there is none.
+    """The fast forms for one format and rounding.
 
     Rounding to odd needs two bits more than the format; where random words decide, as many as the words have.
     """
-    if isinstance(fmt, FixedPoint) and fmt.overflow == "wrap":
-        return None, None  # to wrap a large number, its last bits must be known
+    if choice.random is not None or isinstance(fmt, FixedPoint) and fmt.overflow == "wrap":
+        return ArithmeticPlans()  # to wrap a large number, its last bits must be known
     m, stochastic = fmt.mantissa_bits, choice.mode >= STOCHASTIC
+    odd = narrow = None
     undefined = operation == "divide" and fmt.parameters[FLAGS] & NAN_QUOTIENTS
-    if m > (51 - choice.bits if stochastic else 50) or undefined:
-        return None, None
-    fixed = isinstance(fmt, FixedPoint)
-    narrow = m <= 21 and not stochastic and operation != "fma" and not fixed
-    return _plan(fmt, FLOAT64, choice), _plan(fmt, FLOAT32, choice) if narrow else None
+    if m <= (51 - choice.bits if stochastic else 50) and not undefined:
+        fixed = isinstance(fmt, FixedPoint)
+        odd = _plan(fmt, FLOAT64, choice)
+        if m <= 21 and not stochastic and operation != "fma" and not fixed:
+            narrow = _plan(fmt, FLOAT32, choice)
+    return ArithmeticPlans(odd, narrow, _wide_plan(operation, fmt, choice))
 
 
-def _runs(flags, head=REDO_BLOCK):
-    """Slices that cover the blocks whose flag is set, neighbours together. Block 0 has `head` elements."""
+def _wide_plan(operation, fmt, choice):
+    """(WideForm, its constants), or None; remembered on the format."""
+    how = choice.mode, choice.saturate, choice.bits, choice.variant
+    key = ("wide", operation, *how)
+    try:
+        return fmt.plans[key]
+    except KeyError:
+        form = wide_form(operation, fmt, *how)
+        plan = fmt.plans[key] = form and (form, wide_constants(fmt, *how))
+        return plan
+
+
+def _runs(flags, total, size=REDO_BLOCK, head=None):
+    """Slices of range(total), of at most BLOCK elements, that cover the blocks whose flag is set.
+
+    Blocks have `size` elements, the first one `head` where that is given.
+    """
     if b"\x01" not in flags.tobytes():  # nearly always
         return []
+    head = size if head is None else head
     edges = np.flatnonzero(np.diff(np.concatenate(([0], flags != 0, [0])))).reshape(-1, 2)
-    place = lambda j: head + (int(j) - 1) * REDO_BLOCK if j else 0  # noqa: E731
-    return [slice(place(first), place(last)) for first, last in edges]
+    place = lambda j: min(head + (int(j) - 1) * size, total) if j else 0  # noqa: E731
+    return [
+        slice(start, min(start + BLOCK, place(last)))
+        for first, last in edges
+        for start in range(place(first), place(last), BLOCK)
+    ]
 
 
 def _fast_arithmetic(operation, plans, values, fmt, choice, result):
@@ -390,27 +426,26 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
     Float32 operands stay in float32; blocks that could go wrong there are done in float64, and what could go wrong in
     float64 goes through the definition.
     """
-    plan, narrow = plans
-    mode = choice.mode
+    narrow = plans.narrow
     key, offset, options = np.uint64(choice.key), choice.offset, choice.array()
-    toward_negative = mode == NEGATIVE and operation in ("add", "subtract", "fma")
+    toward_negative = choice.mode == NEGATIVE and operation in ("add", "subtract", "fma")
 
     def define(blocks, target, start):
         mine = options.copy()
         mine[OFFSET] += start
         _exact_block(operation, fmt, mine, key, _NO_WORDS, blocks, target, False)
 
-    def wide(blocks, target, start):
+    def odd(blocks, target, start):
         a, b, c = [*blocks, blocks[0], blocks[0]][:3]
         buffer = np.empty(target.size)
         redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
         if not (
             odd_loop(operation, toward_negative)(a, b, c, buffer, redo)
-            and plan.in_place(buffer, key, offset + start)
+            and plans.odd.in_place(buffer, key, offset + start)
         ):
             define(blocks, target, start)
             return
-        again = _runs(redo)
+        again = _runs(redo, target.size)
         originals = [[x[piece].copy() for x in blocks] for piece in again]
         cast(buffer, target)
         for piece, operands in zip(again, originals, strict=True):
@@ -422,21 +457,68 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
         if head < 0:
             define(blocks, target, start)
             return
-        for piece in _runs(redo, head):
-            for first in range(piece.start, min(piece.stop, target.size), BLOCK):
-                part = slice(first, min(first + BLOCK, piece.stop))
-                wide([x[part] for x in blocks], target[part], start + first)
+        for piece in _runs(redo, target.size, head=head):
+            odd([x[piece] for x in blocks], target[piece], start + piece.start)
 
     shared = any(np.may_share_memory(v, result) for v in values)
-    if narrow and not shared and all(a.dtype == FLOAT32 for a in (*values, result)):
+    dtypes = {a.dtype for a in (*values, result)}
+    if narrow and not shared and dtypes == {FLOAT32}:
         run = arithmetic_loop(operation, *narrow.form)
         if choice.saturate == 0:
-            spellings = (choice.rounding, str(choice.rounding), *[None] * (mode == 0))
+            spellings = (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0))
             for rounding in spellings:
                 fmt.plans[operation, rounding] = run, narrow.constants
         _each_block(lanes, values, result, ARITHMETIC_GRAIN)
+    elif plans.wide and (plans.odd is None or dtypes == {FLOAT64}):
+        redo_odd = odd if plans.odd else None
+        _wide_arithmetic(operation, plans.wide, values, choice, result, define, redo_odd, shared)
     else:
-        _each_block(wide, values, result, BLOCK)
+        _each_block(odd, values, result, BLOCK)
+
+
+def _wide_arithmetic(operation, plan, values, choice, result, define, odd, shared):
+    """As `_fast_arithmetic`, by the wide form; blocks outside its domain by `odd`, else by the universal loop.
+
+    define, odd : functions of (operand blocks, target, first index).   shared : whether the result overlaps operands.
+    """
+    form, constants = plan
+    key, offset = np.uint64(choice.key), choice.offset
+    run = wide_loop(operation, form)
+    # An operand of one element need not be spread out; None leaves its place for a block of an array.
+    single = [_double(v.reshape(-1)) if v.size == 1 != result.size else None for v in values]
+    arrays = [v for v, one in zip(values, single, strict=True) if one is None]
+    beside = shared or result.dtype != FLOAT64
+
+    def part(operands, piece):
+        count = piece.stop - piece.start
+        return [x[piece] if x.size > 1 else x.repeat(count) for x in operands]
+
+    def apply(blocks, target, start):
+        rest = iter(blocks)
+        operands = [_double(next(rest)) if one is None else one for one in single]
+        a, b, c = [*operands, operands[0], operands[0]][:3]
+        out = np.empty(target.size) if beside else target
+        redo = np.empty(-(-target.size // WIDE_BLOCK), np.uint8)
+        if not run(a, b, c, out, constants, redo, key, offset + start):
+            define(part(operands, slice(0, target.size)), out, start)
+        elif odd:
+            for piece in _runs(redo, target.size, WIDE_BLOCK):
+                odd(part(operands, piece), out[piece], start + piece.start)
+        elif b"\x01" in redo.tobytes():
+            universal = universal_loop(operation, form.mode)
+            universal(a, b, c, out, constants, redo, key, offset + start)
+        if beside and not cast(out, target):
+            target[...] = out
+
+    _each_block(apply, arrays, result, BLOCK if beside else ARITHMETIC_GRAIN)
+
+
+def _double(x):
+    """A flat block as float64; subnormals stay what they are, whatever the processor's control word says."""
+    if x.dtype == FLOAT64:
+        return x
+    wide = np.empty(x.size)
+    return wide if cast(x, wide) else x.astype(FLOAT64)
 
 
 def _one_piece(size):
@@ -510,10 +592,10 @@ def _elementwise(operation, operands, fmt, out, options):
         _round_parts(parts, fmt, choice, result, flags=flags)
     else:
         values = _separate(values, out)
-        plans = None, None
+        plans = ArithmeticPlans()
         if operation in FAST_OPERATIONS and not active_status():
             plans = _arithmetic_plans(operation, fmt, choice)
-        if plans[0] is None:
+        if plans.odd is None and plans.wide is None:
             _exact(operation, values, fmt, choice, shape, result)
         else:
             _fast_arithmetic(operation, plans, values, fmt, choice, result)

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from softfloat import engines
 from softfloat.backends.contract import contract, make_nans_canonical
 from softfloat.backends.kernels import (
     Span,
@@ -78,6 +79,7 @@ def matmul(
     outer=None,
     fma=False,
     c=None,
+    engine=None,
     out=None,
     product_rounding=None,
     result_rounding=None,
@@ -90,11 +92,26 @@ def matmul(
         each step is rounded once.   accumulator : by default fmt.
     order, block, outer : of the sum over k, as for `sum`.   c : initial accumulator, of a shape that broadcasts to the
         result's; by default +0.
+    engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
+        inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest.
     options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
         default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
     Raises ValueError if the inner sizes differ or rounding is stochastic without a seed.
     """
+    if engine is not None:
+        _check_engine(
+            engine,
+            product=(product, _DEFAULT),
+            accumulator=(accumulator, None),
+            order=(order, "sequential"),
+            block=(block, None),
+            outer=(outer, None),
+            fma=(fma, False),
+            product_rounding=(product_rounding, None),
+            result_rounding=(result_rounding, None),
+            **{name: (True, None) for name in options},
+        )
     if fma:
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
@@ -102,7 +119,7 @@ def matmul(
     how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
-    if simple is not None and c is None and out is None:
+    if simple is not None and c is None and engine is None and out is None:
         result = _short(a, b, simple)
         if result is not None:
             return result
@@ -118,7 +135,12 @@ def matmul(
     shape = full if first.ndim > 1 else full[:-2] + full[-1:]
     shape = shape if second.ndim > 1 else shape[:-1]
     initial = None if c is None else _initial(c, shape, full)
-    wide = _product(left, right, initial, batch, full, how)
+    if engine is None:
+        wide = _product(left, right, initial, batch, full, how)
+    else:
+        batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
+        found = engines.product(engine, (a, left), (b, right), initial, *batches)
+        wide = np.asarray(quantize(found.reshape(full), how.result))
     return _deliver(wide, shape, how, dtypes + more, out)
 
 
@@ -170,6 +192,20 @@ def _short(a, b, kernel):
         return None
     make_nans_canonical(result.reshape(-1))
     return result
+
+
+def _check_engine(engine, **given):
+    """ValueError where an option says what the engine says already."""
+    if not isinstance(engine, engines.Engine):
+        raise TypeError(
+            f"engine must be an Engine, such as softfloat.engines.h100_fp8, got {engine!r}"
+        )
+    for name, (value, default) in given.items():
+        if value is not default and value != default:
+            raise ValueError(
+                f"{name}= does not go with engine=, which says how to multiply and add; change the engine with "
+                "dataclasses.replace, or leave one of them out"
+            )
 
 
 def _initial(c, shape, full):

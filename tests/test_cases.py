@@ -379,11 +379,67 @@ def test_sfb138_a_new_format_compiles_nothing():
     assert not recorder.buffer
 
 
+def test_sfb086_the_order_of_a_sum_is_named_and_the_layout_does_not_change_it():
+    for n, expected in ((2000, 2000.0), (3000, 2048.0), (6000, 2048.0)):
+        ones = np.ones((n, 5), np.float32)
+        for x, axis in ((ones, 0), (np.asfortranarray(ones), 0), (ones.T, 1), (ones.T.copy(), 1)):
+            assert sf.sum(x, sf.binary16, axis=axis).tolist() == [expected] * 5
+            once = sf.sum(x, sf.binary16, axis=axis, accumulator=sf.binary64)
+            assert once.tolist() == [float(n)] * 5
+
+
+def test_sfb088_the_accumulator_is_the_callers():
+    for n, wide in ((70000, 70144.0), (512, 512.0)):
+        ones = np.ones(n, np.float32)
+        assert sf.sum(ones, sf.bfloat16) == 256.0
+        assert sf.sum(ones, sf.bfloat16, accumulator=sf.binary32) == wide
+
+
+def test_sfb089_three_terms_in_three_orders():
+    first, last = [2048.0, 1.0, 1.0], [1.0, 1.0, 2048.0]
+    assert sf.sum(first, sf.binary16) == 2048.0
+    assert sf.sum(last, sf.binary16) == 2050.0
+    assert sf.sum(first, sf.binary16, order="pairwise") == 2048.0
+    assert sf.sum(first, sf.binary16, accumulator=sf.binary64) == 2050.0
+
+
+@pytest.mark.parametrize("order", ["sequential", "pairwise", "lanes", "blocked"])
+def test_sfb090_a_sum_is_the_same_for_any_number_of_threads(order):
+    x = np.random.default_rng(0).standard_normal(100003).astype(np.float32)
+    block = {"block": 64} if order == "blocked" else {}
+    before = sf.get_num_threads()
+    found = set()
+    try:
+        for threads in (1, 2, 3, 8):
+            sf.set_num_threads(threads)
+            found |= {float(sf.sum(x, sf.binary16, order=order, **block)) for _ in range(5)}
+    finally:
+        sf.set_num_threads(before)
+    assert len(found) == 1
+
+
+def test_sfb091_a_row_of_a_product_does_not_depend_on_the_others():
+    rng = np.random.default_rng(91)
+    a = sf.quantize(rng.standard_normal((128, 96)).astype(np.float32), sf.bfloat16)
+    b = sf.quantize(rng.standard_normal((96, 50)).astype(np.float32), sf.bfloat16)
+    whole = sf.matmul(a, b, sf.bfloat16)
+    for m in (1, 2, 17, 33, 128):
+        assert_same_bits(sf.matmul(a[:m], b, sf.bfloat16), whole[:m])
+        assert_same_bits(sf.matmul(a[:m], b[:, :7], sf.bfloat16), whole[:m, :7])
+
+
+def test_sfb130_where_a_multiply_add_rounds_is_named():
+    start = np.array([[-1.0]], np.float32)
+    seven, other = np.array([[7.0]], np.float32), np.array([[37.0]], np.float32)
+    assert sf.matmul(seven, other, sf.bfloat16, c=start) == 260.0
+    assert sf.matmul(seven, other, sf.bfloat16, c=start, fma=True) == 258.0
+    assert sf.matmul(seven, other, sf.bfloat16, c=start, product=None) == 258.0
+
+
 def test_every_case_about_formats_and_operations_is_covered():
     """So that a case added to the file does not go unseen."""
     source = (DATA.parent / "test_cases.py").read_text().lower()
     elsewhere = {
-        *("SFB086", "SFB088", "SFB089", "SFB090", "SFB091", "SFB130"),  # reductions and products
         *("SFB106", "SFB125", "SFB127", "SFB128"),  # training; small updates are in test_stochastic
         *("SFB110", "SFB112", "SFB119"),  # text, files, user kernels
     }

@@ -12,11 +12,21 @@ import softfloat
 PACKAGE = Path(softfloat.__file__).parent
 LAYERS = [
     {"_jit", "bits", "random"},
-    {"format", "rounding", "fixed_point", "fast"},
+    {"format", "rounding", "fixed_point", "fast", "wide"},
     {"formats", "codec", "operands"},
     {"ops"},
     {"backends"},
-    {"functional", "comparison", "reductions", "products", "context", "status"},
+    {
+        "functional",
+        "comparison",
+        "elementary",
+        "engines",
+        "reductions",
+        "products",
+        "contractions",
+        "context",
+        "status",
+    },
     {"array", "numba_types", "scalar"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]

@@ -16,6 +16,7 @@ import math
 from softfloat._jit import jit
 from softfloat.bits import (
     fma,
+    magnitude,
     one_like,
     or_,
     quiet_nan_like,
@@ -43,6 +44,16 @@ def two_sum(a, b):
 
 
 @jit(inline=True)
+def fast_two_sum(a, b):
+    """The same by Dekker's algorithm, larger operand first. Where a sum overflows, the error is -z."""
+    larger = magnitude(to_bits(b)) > magnitude(to_bits(a))
+    high = b if larger else a
+    low = a if larger else b
+    z = a + b
+    return z, low - (z - high)
+
+
+@jit(inline=True)
 def multiply_with_error(a, b):
     z = a * b
     return z, fma(a, b, -z)
@@ -62,13 +73,20 @@ def sqrt_with_error(a):
 
 
 @jit(inline=True)
-def fma_with_error(a, b, c):
+def fma_with_errors(a, b, c):
+    """a*b + c as (rounded result, two numbers whose sum is the exact error)."""
     z = fma(a, b, c)
     high = a * b
     low = fma(a, b, -high)
     s, e2 = two_sum(c, low)
     t, e1 = two_sum(high, s)
-    return z, ((t - z) + e1) + e2
+    return z, (t - z) + e1, e2
+
+
+@jit(inline=True)
+def fma_with_error(a, b, c):
+    z, e1, e2 = fma_with_errors(a, b, c)
+    return z, e1 + e2
 
 
 @jit(inline=True)
