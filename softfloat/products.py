@@ -5,18 +5,43 @@ in softfloat.reductions. softfloat.ops.reduce defines the orders and the random 
 softfloat.backends.contract give the same bits where they apply.
 """
 
+import functools
 import math
 
 import numpy as np
 
 from softfloat import engines
-from softfloat.backends.contract import compare_values, contract, fast_product
+from softfloat.backends.contract import contract, make_nans_canonical
+from softfloat.backends.kernels import (
+    Span,
+    column_marks,
+    element_words,
+    kernels,
+    row_marks,
+    survey,
+)
 from softfloat.backends.reduce import AS_IT_IS
+from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, quantize
+from softfloat.functional import _carriers, _checked_out, add, quantize
 from softfloat.operands import FLOAT32, Held, hold
-from softfloat.ops.reduce import EXACT, ROUNDED, SEQUENTIAL
+from softfloat.ops.reduce import (
+    AT_OUTER,
+    AT_RESULT,
+    BLOCKED,
+    EXACT,
+    PLACES,
+    ROUNDED,
+    SEQUENTIAL,
+)
 from softfloat.reductions import _DEFAULT, _NO_STARTS, _bits, _define, _deliver, _How, _values
+from softfloat.rounding import STOCHASTIC, VARIANT_A
+from softfloat.status import active_status
+
+_SATURATIONS = (False, "finite", "propagate")
+# Random bits by default: as many as every format of up to 11 digits leaves to spare in float32.
+_RANDOM_BITS = 13
+_SHORT = 1 << 20  # multiply-adds of a product that one thread does at once
 
 
 def _shapes(a, b):
@@ -69,7 +94,8 @@ def matmul(
         result's; by default +0.
     engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
         inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest.
-    options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`.
+    options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
+        default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
     Raises ValueError if the inner sizes differ or rounding is stochastic without a seed.
     """
@@ -90,9 +116,13 @@ def matmul(
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
         product = None
-    how = _How(
+    how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
+    if simple is not None and c is None and engine is None and out is None:
+        result = _short(a, b, simple)
+        if result is not None:
+            return result
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:
@@ -114,6 +144,56 @@ def matmul(
     result = _deliver(wide, shape, how, dtypes + more, out)
     soft = isinstance(a, Held) or isinstance(b, Held)
     return hold(result, how.result) if soft and out is None else result
+
+
+@functools.lru_cache(128, typed=True)
+def _known(*chosen, **options):
+    """The checked choice of formats and roundings, and its simple kernel: calls that repeat one spend no time on it."""
+    how = _How(*chosen, options)
+    return how, _simple(how)
+
+
+def _how(*chosen):
+    *chosen, options = chosen
+    options.setdefault("random_bits", _RANDOM_BITS)
+    if not active_status():  # a choice made within a block counts for that block
+        try:
+            return _known(*chosen, **options)
+        except TypeError:  # something that cannot be hashed, or is wrong
+            pass
+    return _How(*chosen, options), None
+
+
+def _simple(how):
+    """The kernel that alone makes the result of float32 operands, or None."""
+    candidates = _candidates(how, 1)
+    last = how.result == how.accumulator and not how.choices[3].saturate
+    if how.order != SEQUENTIAL or not candidates or not last or not how.result.fits(FLOAT32):
+        return None
+    return None if candidates[0].words or candidates[0].dtype != FLOAT32 else candidates[0]
+
+
+def _short(a, b, kernel):
+    """The product of two small matrices, without the detours that the general case needs; None if it is one."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.ndim != 2 or b.ndim != 2:
+        return None
+    if a.dtype != FLOAT32 or b.dtype != FLOAT32 or not (a.flags.carray and b.flags.carray):
+        return None
+    m, k = a.shape
+    n = b.shape[1]
+    if k != b.shape[0] or not 0 < m * n * k <= _SHORT:
+        return None
+    left, right = survey(a), survey(b)
+    if left.special or right.special:
+        return None
+    arguments = kernel.prepared(left, right, _NO_START, k, False)
+    if arguments is None:
+        return None
+    result = np.zeros((m, n), FLOAT32)
+    if not kernel.run(a, b, result, (a, b), 0, m, *arguments, kernel.forced):
+        return None
+    make_nans_canonical(result.reshape(-1))
+    return result
 
 
 def _check_engine(engine, **given):
@@ -143,12 +223,9 @@ def _initial(c, shape, full):
 def _product(a, b, c, batch, full, how):
     """All elements of a matrix product of at least 2-D operands."""
     rows, columns = _batches(a.shape[:-2], batch), _batches(b.shape[:-2], batch)
-    plain = how.plain if how.order == SEQUENTIAL and not how.exact else None
-    fast = fast_product(plain) if plain is not None else None
-    if fast is not None:
-        found = _fast_product(fast, a, b, c, rows, columns, full)
-        if found is not None:
-            return found
+    found = _by_kernels(a, b, c, rows, columns, full, how)
+    if found is not None:
+        return found
     starts = _NO_STARTS if c is None else _bits(c)
     kind = EXACT if how.exact else ROUNDED
     transposed = _bits(np.swapaxes(b, -1, -2))
@@ -158,38 +235,160 @@ def _product(a, b, c, batch, full, how):
     )
 
 
-def _narrow(value, fmt):
-    """The values as contiguous float32 numbers, NaNs canonical, if all are values of the format, else None."""
-    if value.dtype == FLOAT32:
-        narrow = np.ascontiguousarray(value)
-    else:
-        with np.errstate(all="ignore"):
-            narrow = np.ascontiguousarray(value, FLOAT32)
-            if not np.array_equal(narrow, value, equal_nan=True):
+class _Operand:
+    """An operand in the carriers that can hold it, and the span of its numbers."""
+
+    def __init__(self, value):
+        self.value = value
+        self._found = {}
+
+    def within(self, dtype):
+        """(contiguous array of this dtype, NaNs canonical, its Span), or None if some number is not in it."""
+        if dtype not in self._found:
+            self._found[dtype] = self._made(dtype)
+        return self._found[dtype]
+
+    def _made(self, dtype):
+        if self.value.dtype == dtype:
+            x = np.ascontiguousarray(self.value)
+        else:
+            with np.errstate(all="ignore"):
+                x = np.ascontiguousarray(self.value, dtype)
+                narrower = dtype.itemsize < self.value.dtype.itemsize
+                if narrower and not np.array_equal(x, self.value, equal_nan=True):
+                    return None
+        span = survey(x)
+        if span.special and np.isnan(x).any():
+            x = np.where(np.isnan(x), dtype.type(np.nan), x)
+        return x, span
+
+
+_NO_START = Span(0.0, math.inf, 1, False)
+
+
+def _candidates(how, columns):
+    """The kernels for a call's formats and roundings; none where one of these is beyond them."""
+    to_product, to_sum = how.choices[0], how.choices[1]
+    alike = (to_product.mode, to_product.saturate) == (to_sum.mode, to_sum.saturate)
+    if how.order not in (SEQUENTIAL, BLOCKED) or not alike:
+        return ()
+    if not isinstance(how.result, Format) or not how.result.signed or not how.result.has_nan:
+        return ()
+    if to_sum.mode == STOCHASTIC:
+        # Where rows of the result do not begin at multiples of their length, its columns have no keys of their own.
+        whole = how.offset % max(columns, 1) == 0
+        if to_sum.variant != VARIANT_A or to_product.bits != to_sum.bits or not whole:
+            return ()
+    product = None if how.exact else how.product
+    bits = to_sum.bits if to_sum.mode == STOCHASTIC else 0
+    return kernels(product, how.accumulator, to_sum.mode, to_sum.saturate, bits)
+
+
+def _by_kernels(a, b, c, rows, columns, full, how):
+    """As `_product` by the vector kernels, or None outside their domain."""
+    if active_status():
+        return None
+    left, right = _Operand(a), _Operand(b)
+    start = None if c is None or how.order == BLOCKED else _Operand(c)
+    candidates = _candidates(how, full[-1])
+    for kernel, content in [*((k, False) for k in candidates), *((k, True) for k in candidates)]:
+        found = [None if x is None else x.within(kernel.dtype) for x in (left, right, start)]
+        if found[0] is None or found[1] is None or (start is not None and found[2] is None):
+            continue
+        if start is not None and not _all_values(found[2][0], how.accumulator):
+            continue
+        spans = [_NO_START if x is None else x[1] for x in found]
+        arguments = kernel.prepared(*spans, a.shape[-1], content)
+        if arguments is None:
+            continue
+        arrays = [None if x is None else x[0] for x in found]
+        task = _Task(kernel, arguments, rows, columns, full, how)
+        total = task.blocked(*arrays[:2], c) if how.order == BLOCKED else task.all(*arrays)
+        if total is not None:
+            return task.finished(total, full, c is not None)
+    return None
+
+
+def _all_values(x, fmt):
+    return np.array_equal(quantize(x, fmt), x, equal_nan=True)
+
+
+class _Task:
+    """One product by one kernel: batches, blocks of terms, and the last rounding."""
+
+    def __init__(self, kernel, arguments, rows, columns, full, how):
+        self.kernel, self.arguments = kernel, arguments
+        self.rows, self.columns, self.how = rows, columns, how
+        self.shape = (len(rows), *full[-2:])
+
+    def all(self, left, right, start):
+        """The sums of all terms, or None."""
+        result = np.zeros(self.shape, self.kernel.dtype)
+        if start is not None:
+            result[...] = start.reshape(self.shape)
+        return result if self._contract(left, right, result, 0) else None
+
+    def blocked(self, left, right, start):
+        """The sums of the blocks, added up in the outer format, or None."""
+        how, terms = self.how, left.shape[-1]
+        total = np.zeros(self.shape) if start is None else start.reshape(self.shape)
+        for first in range(0, terms, how.block):
+            part = slice(first, first + how.block)
+            block = np.zeros(self.shape, self.kernel.dtype)
+            x = np.ascontiguousarray(left[..., part])
+            y = np.ascontiguousarray(right[..., part, :])
+            if not self._contract(x, y, block, first):
                 return None
-    flat = narrow.reshape(-1)
-    same, has_nan = compare_values(flat, quantize(flat, fmt))
-    if not same:
-        return None
-    return np.where(np.isnan(narrow), FLOAT32.type(np.nan), narrow) if has_nan else narrow
+            step = PLACES * first + AT_OUTER
+            total = add(total, block, how.outer, **self._rounding(how.choices[1], step))
+        return total
 
+    def _contract(self, left, right, result, first):
+        """Terms first, first + 1, ... of all batches onto the result; False if the kernels must not run."""
+        _, m, n = self.shape
+        terms = left.shape[-1]
+        if not result.size or not terms:
+            return True
+        left, right = left.reshape(-1, m, terms), right.reshape(-1, terms, n)
+        columns = self._column_marks(terms, first) if self.kernel.words else None
+        for i, (row, column) in enumerate(zip(self.rows, self.columns, strict=True)):
+            x, y = left[row], right[column]
+            marks = (x, y) if columns is None else (self._row_marks(i, terms, first), columns)
+            run, forced = self.kernel.run, self.kernel.forced
+            if not contract(run, self.arguments, x, y, result[i], marks, forced):
+                return False
+        return True
 
-def _fast_product(fast, a, b, c, rows, columns, full):
-    """As `_product` by the vector kernels, or None where an operand is not a value of the format."""
-    left, right = _narrow(a, fast.fmt), _narrow(b, fast.fmt)
-    start = None if c is None else _narrow(c, fast.fmt)
-    if left is None or right is None or (c is not None and start is None):
-        return None
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    result = (
-        np.zeros((len(rows), m, n), FLOAT32) if c is None else start.reshape(len(rows), m, n).copy()
-    )
-    left = left.reshape(math.prod(a.shape[:-2]), m, k)
-    right = right.reshape(math.prod(b.shape[:-2]), k, n)
-    for i in range(len(rows)):
-        if not contract(fast, left[rows[i]], right[columns[i]], result[i]):
-            return None
-    return result.reshape(full)
+    def _row_marks(self, batch, terms, first):
+        m = self.shape[1]
+        marks = np.empty((m, terms), self.kernel.integers)
+        row = self.how.offset // self.shape[2] + batch * m
+        row_marks(self.how.key, row, first, marks)
+        return marks.view(self.kernel.dtype)
+
+    def _column_marks(self, terms, first):
+        marks = np.empty((terms, self.shape[2]), self.kernel.integers)
+        column_marks(self.how.key, 0, first, marks)
+        return marks.view(self.kernel.dtype)
+
+    def _rounding(self, choice, step):
+        """Options of a rounding of all elements, whose words are those of an operation of theirs."""
+        options = {"rounding": choice.rounding, "saturate": _SATURATIONS[choice.saturate]}
+        if choice.mode >= STOCHASTIC:
+            words = np.empty(math.prod(self.shape), np.int64)
+            element_words(self.how.key, self.how.offset, step, choice.bits, words)
+            options |= {"random": words.reshape(self.shape), "random_bits": choice.bits}
+            options["variant"] = "ABC"[choice.variant]
+        return options
+
+    def finished(self, total, full, given):
+        """The sums rounded to the result's format."""
+        how = self.how
+        last = how.outer if how.order == BLOCKED else how.accumulator
+        final = how.choices[3]
+        if how.result != last or given or final.saturate:
+            total = quantize(total, how.result, **self._rounding(final, AT_RESULT))
+        return total.reshape(full)
 
 
 def dot(a, b, fmt, *, out=None, **options):
