@@ -3,8 +3,16 @@
 import functools
 
 from softfloat._jit import both, jit
-from softfloat.backends.exact import MODE, RANDOM_BITS, SATURATE, VARIANT
-from softfloat.backends.exact import chosen_word, count_flags, exponent_width, store
+from softfloat.backends.exact import (
+    MODE,
+    RANDOM_BITS,
+    SATURATE,
+    VARIANT,
+    chosen_word,
+    count_flags,
+    exponent_width,
+    store,
+)
 from softfloat.bits import i64
 from softfloat.codec import unpack
 from softfloat.fixed_point import FIXED, WRAPS
@@ -14,7 +22,8 @@ from softfloat.ops.elementary.binary import BINARY
 from softfloat.ops.elementary.functions import DECIDED, UNARY
 from softfloat.rounding import FINITE_CLASS, NAN, NO_RESULT, STOCHASTIC, WORD
 
-BEYOND = 1 << 20  # exponents from here on are beyond every format: no bit of the significand matters
+COLUMNS = 7
+BEYOND = 1 << 20  # exponents beyond every format: no bit of the significand matters
 
 
 @both
@@ -51,83 +60,73 @@ def is_undecided(exponent, high, low, known, needed):
     return (upper == 0 and lower == 0) or (upper == upper_mask and lower == lower_mask)
 
 
-@both(inline=False)
-def deliver(
-    kind, negative, exponent, high, low, raised, known, i, out, mo, F, choice, word, counts
-):
-    """Round and store one result: 0, or 1 where it has no value in the format, or 2 where its bits do not decide."""
-    if kind == FINITE_CLASS:
-        needed = needed_bits(exponent, F, choice[MODE], choice[RANDOM_BITS])
-        if is_undecided(exponent, high, low, known, needed):
-            return 2
-        if known != DECIDED:
-            low = low | 1
-    code, negative, flags = round_any(
-        kind, negative, exponent, high, low, raised,
-        F, choice[MODE], choice[SATURATE], word, choice[RANDOM_BITS], choice[VARIANT],
-    )  # fmt: skip
-    store(out, i, mo, negative, code, F)
-    count_flags(flags, counts)
-    return 1 if code == NO_RESULT or (mo == 0 and code == NAN and F[NAN_EXISTS] == 0) else 0
+@both
+def put(columns, i, result):
+    """Write a result into column i."""
+    kind, negative, exponent, high, low, raised, known = result
+    columns[0, i], columns[1, i], columns[2, i] = kind, negative, exponent
+    columns[3, i], columns[4, i], columns[5, i], columns[6, i] = high, low, raised, known
 
 
 @functools.cache
-def unary_loop(name):
-    """The compiled loop of one function of one operand.
+def evaluation_loop(name):
+    """The compiled loop of one function: run(a, ma, columns), or run(a, ma, b, mb, columns) where it has two operands.
 
-    run(a, ma, out, mo, F, choice, key, words, counts, undecided) -> (index of the first element without a result in
-    the format or -1, how many elements are undecided); their indices are in `undecided`, and nothing is stored or
-    counted for them. The other arguments are those of `exact_loop`.
+    a, b : bits of float32 or float64 numbers as int64, ma and mb their significand fields.  columns : (7, n) int64
+    array for class, negative, exponent, high, low, flags and known bits of the results.
     """
-    evaluate = jit(UNARY[name])
+    if name in UNARY:
+        return _unary_loop(jit(UNARY[name]))
+    return _binary_loop(jit(BINARY[name]))
 
+
+def _unary_loop(evaluate):
     @jit
-    def run(a, ma, out, mo, F, choice, key, words, counts, undecided):
-        missing = -1
-        found = 0
+    def run(a, ma, columns):
         for i in range(a.size):
-            word = i64(chosen_word(choice, key, words, i))
-            ca, na, ea, ha = unpack(i64(a[i]), ma, exponent_width(ma))
-            kind, negative, exponent, high, low, raised, known = evaluate(ca, na, ea, ha)
-            state = deliver(
-                kind, negative, exponent, high, low, raised, known,
-                i, out, mo, F, choice, word, counts,
-            )  # fmt: skip
-            if state == 1 and missing < 0:
-                missing = i
-            if state == 2:
-                undecided[found] = i
-                found += 1
-        return missing, found
+            put(columns, i, evaluate(*unpack(a[i], ma, exponent_width(ma))))
 
     return run
 
 
-@functools.cache
-def binary_loop(name):
-    """As `unary_loop`, of two operands: run(a, ma, b, mb, out, ...)."""
-    evaluate = jit(BINARY[name])
-
+def _binary_loop(evaluate):
     @jit
-    def run(a, ma, b, mb, out, mo, F, choice, key, words, counts, undecided):
-        missing = -1
-        found = 0
+    def run(a, ma, b, mb, columns):
         for i in range(a.size):
-            word = i64(chosen_word(choice, key, words, i))
-            ca, na, ea, ha = unpack(i64(a[i]), ma, exponent_width(ma))
-            cb, nb, eb, hb = unpack(i64(b[i]), mb, exponent_width(mb))
-            kind, negative, exponent, high, low, raised, known = evaluate(
-                ca, na, ea, ha, cb, nb, eb, hb
-            )
-            state = deliver(
-                kind, negative, exponent, high, low, raised, known,
-                i, out, mo, F, choice, word, counts,
-            )  # fmt: skip
-            if state == 1 and missing < 0:
-                missing = i
-            if state == 2:
-                undecided[found] = i
-                found += 1
-        return missing, found
+            first = unpack(a[i], ma, exponent_width(ma))
+            put(columns, i, evaluate(*first, *unpack(b[i], mb, exponent_width(mb))))
 
     return run
+
+
+@jit
+def round_columns(columns, out, mo, F, choice, key, words, counts, undecided):
+    """Round results and store them: (index of the first without a value in the format or -1, how many are undecided).
+
+    The indices of undecided ones are in `undecided`; for them nothing is stored or counted. Other arguments as for
+    `exact_loop`.
+    """
+    missing = -1
+    found = 0
+    mode = choice[MODE]
+    bits = choice[RANDOM_BITS]
+    for i in range(out.size):
+        word = i64(chosen_word(choice, key, words, i))
+        kind, negative, exponent = columns[0, i], columns[1, i] != 0, columns[2, i]
+        high, low, raised, known = columns[3, i], columns[4, i], columns[5, i], columns[6, i]
+        if kind == FINITE_CLASS:
+            if is_undecided(exponent, high, low, known, needed_bits(exponent, F, mode, bits)):
+                undecided[found] = i
+                found += 1
+                continue
+            if known != DECIDED:
+                low = low | 1
+        code, negative, flags = round_any(
+            kind, negative, exponent, high, low, raised,
+            F, mode, choice[SATURATE], word, bits, choice[VARIANT],
+        )  # fmt: skip
+        if missing < 0 and (code == NO_RESULT or (mo == 0 and code == NAN and F[NAN_EXISTS] == 0)):
+            missing = i
+        store(out, i, mo, negative, code, F)
+        count_flags(flags, counts)
+    return missing, found

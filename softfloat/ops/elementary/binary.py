@@ -20,8 +20,8 @@ from softfloat.ops.elementary.functions import (
     infinite,
     integer_power,
     is_integer,
-    just_beside,
     just_below_quotient,
+    just_beside,
     nan_of,
     odd_part,
     one,
@@ -243,13 +243,17 @@ def sum_at_limits(ca, na, ea, ha, cb, nb, eb, hb):
         return infinite(na and nb)
     if cb == INFINITE_CLASS and not nb:
         return infinite(False)
-    return larger_operand(cb, nb, eb, hb) if ca == INFINITE_CLASS else larger_operand(ca, na, ea, ha)
+    return (
+        larger_operand(cb, nb, eb, hb) if ca == INFINITE_CLASS else larger_operand(ca, na, ea, ha)
+    )
 
 
 @both
 def one_more(ca, na, ea, ha):
     """a + 1, exact: log2(2**a + 2**a)."""
-    kind, negative, exponent, high, low, _ = add_parts(ca, na, ea, ha, FINITE_CLASS, False, 0, TOP, 0)
+    kind, negative, exponent, high, low, _ = add_parts(
+        ca, na, ea, ha, FINITE_CLASS, False, 0, TOP, 0
+    )
     return kind, negative, exponent, high, low, 0, DECIDED
 
 

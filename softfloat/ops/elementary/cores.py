@@ -139,9 +139,7 @@ def logarithm(exponent, high, low):
         if zero:
             negative, exponent, high, low = nt, et, ht, lt
         else:
-            zero, negative, exponent, high, low = add(
-                negative, exponent, high, low, nt, et, ht, lt
-            )
+            zero, negative, exponent, high, low = add(negative, exponent, high, low, nt, et, ht, lt)
     if k != 0:
         ek, hk, lk = whole(abs(k))
         ek, hk, lk = multiply(ek, hk, lk, LN2_EXPONENT, LN2_HIGH, LN2_LOW)

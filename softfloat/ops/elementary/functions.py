@@ -190,9 +190,7 @@ def exp10_parts(kind, negative, exponent, high):
         if n <= 37:
             ep, hp, lp = integer_power(5, n)
             return exactly(False, ep + n, hp, lp)
-    exponent, high, low = multiply(
-        exponent, high, 0, LOG2TEN_EXPONENT, LOG2TEN_HIGH, LOG2TEN_LOW
-    )
+    exponent, high, low = multiply(exponent, high, 0, LOG2TEN_EXPONENT, LOG2TEN_HIGH, LOG2TEN_LOW)
     exponent, high, low = power_of_two(negative, exponent, high, low)
     return computed(False, exponent, high, low)
 
@@ -406,7 +404,7 @@ def tan_parts(kind, negative, exponent, high):
 
 @both(inline=False)
 def half_turns(exponent, high):
-    """2*x as (quadrant modulo 4, rest is zero, negative, exponent, high, low of the rest times pi/2); exact reduction."""
+    """2*x as (quadrant modulo 4, rest is zero, negative, exponent, high, low of the rest times pi/2)."""
     exponent += 1  # of 2*x
     quadrant = i64(0)
     negative = False

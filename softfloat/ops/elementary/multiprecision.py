@@ -59,7 +59,7 @@ class Ball:
         other = self._other(other)
         smallest = abs(other.value) - other.error
         if smallest <= 0:
-            raise NotEnoughBits
+            raise PrecisionError
         quotient = (self.value << self.bits) // other.value
         error = ((self.error << self.bits) + (abs(quotient) + 1) * other.error) // smallest
         return Ball(quotient, error + 2, self.bits)
@@ -68,7 +68,7 @@ class Ball:
         """The square root of a positive number."""
         smallest = self.value - self.error
         if smallest <= 0:
-            raise NotEnoughBits
+            raise PrecisionError
         low = math.isqrt(smallest << self.bits)
         high = math.isqrt((self.value + self.error) << self.bits) + 1
         return Ball(low, high - low, self.bits)
@@ -77,11 +77,11 @@ class Ball:
         """Whether the number is above a rational; an undecided comparison asks for more bits."""
         difference = self - other
         if abs(difference.value) <= difference.error:
-            raise NotEnoughBits
+            raise PrecisionError
         return difference.value > 0
 
 
-class NotEnoughBits(ArithmeticError):
+class PrecisionError(ArithmeticError):
     """A Ball is too wide for what is asked of it."""
 
 
@@ -204,7 +204,7 @@ def exp(x):
     value, error = _exp(x.value, x.bits)
     if x.error:
         if x.error >> (x.bits - 1):
-            raise NotEnoughBits
+            raise PrecisionError
         error += ((value + error) * 2 * x.error >> x.bits) + 1  # exp(d) - 1 <= 2*d for d <= 1/2
     return Ball(value, error, x.bits)
 
@@ -213,7 +213,7 @@ def log(x):
     """The natural logarithm of a positive number."""
     smallest = x.value - x.error
     if smallest <= 0:
-        raise NotEnoughBits
+        raise PrecisionError
     value, error = _log(x.value, x.bits)
     return Ball(value, error + (x.error << x.bits) // smallest + (x.error > 0), x.bits)
 
@@ -364,7 +364,7 @@ def leading_parts(name, *operands):
     while found is None and bits <= MOST_BITS:
         try:
             found = _leading(EVALUATE[name](*(Ball.of(x, bits) for x in operands)))
-        except NotEnoughBits:
+        except PrecisionError:
             pass
         bits *= 2
     if found is None:
