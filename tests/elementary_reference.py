@@ -25,7 +25,6 @@ MPFR_NAMES = {
     "arcsinh": "asinh",
     "arccosh": "acosh",
     "arctanh": "atanh",
-    "power": "pow",
 }
 SIMPLE = (
     "exp exp2 exp10 expm1 log log2 log10 log1p cbrt rsqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh"
@@ -60,7 +59,10 @@ def _simple(name, *operands):
         return math.copysign(math.inf, operands[0]), False, True
     with gmpy2.context(SINGLE) as context:
         numbers = [gmpy2.mpfr(x) for x in operands]
-        result = getattr(gmpy2, MPFR_NAMES.get(name, name))(*numbers)
+        if name == "power":
+            result = context.pow(*numbers)
+        else:
+            result = getattr(gmpy2, MPFR_NAMES.get(name, name))(*numbers)
         pole = context.divzero and gmpy2.is_infinite(result)
     if name == "power" and pole:
         pole = operands[0] == 0 and math.isfinite(operands[1])
@@ -179,7 +181,7 @@ def _log_sum(a, b, base):
         return (Fraction(a) + 1) or 0.0
     with gmpy2.context(EXACT):
         distance = gmpy2.mpfr(high) - gmpy2.mpfr(low)
-        if distance > LONG:
+        if distance > LONG // 2:
             if high == 0:
                 return _tiny(False)
             return Fraction(high) + abs(Fraction(high)) / 2 ** (2 * BITS)
