@@ -5,17 +5,21 @@ need not be values of the format; all that `quantize` says of inputs, results, `
 124 bits of the compiled functions do not decide a rounding, integers of any length do: no result is a guess.
 """
 
-from fractions import Fraction
 from itertools import chain
 from typing import Unpack
 
 import numpy as np
 
-from softfloat.backends.elementary import COLUMNS, evaluation_loop, round_columns
+from softfloat.backends.elementary import (
+    COLUMNS,
+    bounds_loop,
+    evaluation_loop,
+    keep_equal,
+    round_columns,
+)
 from softfloat.backends.exact import COUNTED, OFFSET, parts_loop
 from softfloat.formats import as_format
 from softfloat.functional import (
-    EXACT_GRAIN,
     Choice,
     Options,
     _bits_view,
@@ -26,6 +30,7 @@ from softfloat.functional import (
     _mantissa,
     _may_fail,
     _no_result,
+    _plan,
     _result_dtype,
     _room,
     _round_parts,
@@ -37,6 +42,11 @@ from softfloat.operands import FLOAT64, Parts, as_values, exact_array
 from softfloat.ops.elementary.exact import exact_result
 from softfloat.rounding import STOCHASTIC
 from softfloat.status import active_status
+
+GRAIN = (
+    1 << 13
+)  # elements at a time: what the quick way needs of them fits into the second-level cache
+QUICK_BITS = 36  # of a significand, random bits included, up to which float64 usually decides
 
 
 def _call(name, operands, fmt, out, options):
@@ -62,59 +72,93 @@ def _call(name, operands, fmt, out, options):
         parts = Parts(*(column.reshape(shape) for column in columns))
         _round_parts(parts, fmt, choice, result, flags=flags)
     else:
-        _run(name, _separate(values, out), fmt, choice, result)
+        evaluation = _Evaluation(name, fmt, choice, shape)
+        _each_block(evaluation, _separate(values, out), result, GRAIN)
+        if evaluation.missing:
+            _no_result(fmt, min(evaluation.missing), shape)
     return _dress(result, operands, out)
 
 
-def _run(name, values, fmt, choice, result):
-    """Evaluate block by block by the compiled loops, and in Python what they leave open."""
-    words, key, options = choice.words(result.shape), np.uint64(choice.key), choice.array()
-    evaluate = evaluation_loop(name)
-    # Asked for here: blocks may be done by threads that know nothing of the caller's context.
-    collected = active_status()
-    missing = []
+class _Evaluation:
+    """One function on flat blocks: in float64 where that decides the rounding, else by the definition."""
 
-    def apply(blocks, target, start):
+    def __init__(self, name, fmt, choice, shape):
+        self.name, self.fmt, self.choice = name, fmt, choice
+        self.words, self.key = choice.words(shape), np.uint64(choice.key)
+        # Asked for here: blocks may be done by threads that know nothing of the caller's context.
+        self.collected = active_status()
+        self.missing = []
+        bits = fmt.mantissa_bits + (choice.bits if choice.mode >= STOCHASTIC else 0)
+        quick = bits <= QUICK_BITS and not self.collected and not _may_fail(fmt)
+        self.plan = _plan(fmt, FLOAT64, choice) if quick else None
+
+    def __call__(self, blocks, target, start):
+        """Fill `target`, whose first element has this index."""
+        blocks = [x.copy() if np.may_share_memory(x, target) else x for x in blocks]
+        if self.plan is None:
+            self.define(blocks, target, start)
+            return
+        low, high = np.empty((2, target.size))
+        undecided = np.empty(target.size, np.int64)
+        found = -1
+        if (
+            bounds_loop(self.name)(*blocks, low, high)
+            and self.plan.in_place(low, self.key, self.choice.offset + start)
+            and self.plan.in_place(high, self.key, self.choice.offset + start)
+        ):
+            found = keep_equal(low, high, target, undecided)
+        if found < 0:
+            self.define(blocks, target, start)
+        elif found:
+            indices = undecided[:found]
+            buffer = np.empty(found, target.dtype)
+            self.define([x[indices] for x in blocks], buffer, start, indices)
+            target[indices] = buffer
+
+    def define(self, blocks, target, start, indices=None):
+        """Evaluate to 124 bits and round once; in Python what those leave open. indices : places of scattered ones."""
         counts = np.zeros(COUNTED, np.int64)
-        mine = options.copy()
-        mine[OFFSET] += start
-        given = words[start : start + target.size] if words.size else words
         undecided = np.empty(target.size, np.int64)
         columns = np.empty((COLUMNS, target.size), np.int64)
         bits = [_bits_view(x).astype(np.int64) for x in blocks]
-        fields = [_mantissa(x) for x in blocks]
-        evaluate(*chain(*zip(bits, fields, strict=True)), columns)
-        copies = [x.copy() if np.may_share_memory(x, target) else x for x in blocks]
+        evaluation_loop(self.name)(*chain(*zip(bits, map(_mantissa, blocks), strict=True)), columns)
+        options = self.choice.array()
+        options[OFFSET] += start
+        words = self.words[start : start + target.size] if self.words.size else self.words
+        if indices is not None:
+            words = self.words_at(start, indices)
         first, found = round_columns(
             columns, _bits_view(target), _mantissa(target),
-            fmt.record, mine, key, given, counts, undecided,
+            self.fmt.record, options, self.key, words, counts, undecided,
         )  # fmt: skip
         failed = [first] if first >= 0 else []
         if found:
-            failed += _decide(name, copies, target, undecided[:found], fmt, choice, start, counts)
-        missing.extend(start + i for i in failed)
-        for block in collected:
+            places = undecided[:found]
+            words = self.words_at(start, places if indices is None else indices[places])
+            failed += self.decide(blocks, target, places, words, counts)
+        self.missing.extend(start + i for i in failed)
+        for block in self.collected:
             block.add(counts)
 
-    _each_block(apply, values, result, EXACT_GRAIN)
-    if missing:
-        _no_result(fmt, min(missing), result.shape)
+    def words_at(self, start, indices):
+        """The random words of some elements of a block; empty where none is needed."""
+        if self.choice.mode < STOCHASTIC:
+            return self.words
+        if self.words.size:
+            return self.words[start + indices]
+        return np.array([self.choice.word(start + int(i)) for i in indices], np.int64)
 
-
-def _decide(name, blocks, target, indices, fmt, choice, start, counts):
-    """Finish the elements of a block that 124 bits leave open; the indices of those without a result."""
-    rows = [exact_result(name, [Fraction(float(x[i])) for x in blocks]) for i in indices]
-    columns = np.ascontiguousarray(np.array(rows, np.int64).T)
-    words = np.zeros(len(rows), np.int64)
-    if choice.mode >= STOCHASTIC:
-        words[:] = [choice.word(start + int(i)) for i in indices]
-    buffer = np.empty(len(rows), target.dtype)
-    found = parts_loop()(
-        *columns, _bits_view(buffer), _mantissa(buffer), fmt.record, choice.array(),
-        np.uint64(choice.key), words, counts,
-    )  # fmt: skip
-    target[indices] = buffer
-    return [int(indices[found])] if found >= 0 else []
+    def decide(self, blocks, target, places, words, counts):
+        """Finish the elements that 124 bits leave open; the places of those without a result."""
+        rows = [exact_result(self.name, [float(x[i]) for x in blocks]) for i in places]
+        columns = np.ascontiguousarray(np.array(rows, np.int64).T)
+        buffer = np.empty(len(rows), target.dtype)
+        found = parts_loop()(
+            *columns, _bits_view(buffer), _mantissa(buffer), self.fmt.record, self.choice.array(),
+            self.key, words, counts,
+        )  # fmt: skip
+        target[places] = buffer
+        return [int(places[found])] if found >= 0 else []
 
 
 def exp(x, fmt, *, out=None, **options: Unpack[Options]):

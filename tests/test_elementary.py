@@ -1,11 +1,8 @@
 """Elementary functions against MPFR: the real result, rounded once, in every mode."""
 
 import functools
-import math
-from fractions import Fraction
 
 import elementary_reference as mpfr
-import gmpy2
 import numpy as np
 import oracle
 import pytest
@@ -20,12 +17,6 @@ from helpers import (
 )
 
 import softfloat as sf
-from softfloat.codec import unpack
-from softfloat.ops.elementary import tables
-from softfloat.ops.elementary.binary import BINARY
-from softfloat.ops.elementary.exact import _bits, exact_result
-from softfloat.ops.elementary.functions import DECIDED, UNARY
-from softfloat.ops.elementary.multiprecision import leading_parts
 
 FUNCTIONS = [*mpfr.UNARY, *mpfr.BINARY]
 NARROW = {name: NAMED[name] for name in ("e5m2", "e4m3", "e4m3fn", "e4m3fnuz")}

@@ -2,6 +2,8 @@
 
 import functools
 
+import numpy as np
+
 from softfloat._jit import both, jit
 from softfloat.backends.exact import (
     MODE,
@@ -13,16 +15,24 @@ from softfloat.backends.exact import (
     exponent_width,
     store,
 )
-from softfloat.bits import i64
+from softfloat.bits import (
+    UNKNOWN,
+    enter_standard_arithmetic,
+    i64,
+    leave_standard_arithmetic,
+    to_bits,
+)
 from softfloat.codec import unpack
 from softfloat.fixed_point import FIXED, WRAPS
 from softfloat.format import EMIN, FLAGS, MANTISSA_BITS, NAN_EXISTS
 from softfloat.ops.convert import round_any
 from softfloat.ops.elementary.binary import BINARY
 from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.quick import BINARY_QUICK, NONE, UNARY_QUICK
 from softfloat.rounding import FINITE_CLASS, NAN, NO_RESULT, STOCHASTIC, WORD
 
 COLUMNS = 7
+LOOSEST = 2.0**-20  # relative error from which a quick result is not worth rounding
 BEYOND = 1 << 20  # exponents beyond every format: no bit of the significand matters
 
 
@@ -130,3 +140,76 @@ def round_columns(columns, out, mo, F, choice, key, words, counts, undecided):
         store(out, i, mo, negative, code, F)
         count_flags(flags, counts)
     return missing, found
+
+
+# ---------------------------------------------------------------- the quick way
+@functools.cache
+def bounds_loop(name):
+    """The compiled loop of a function in float64: run(a, low, high), or run(a, b, low, high) with two operands.
+
+    low and high enclose each result as far as roundings to at most 48 bits can tell; both are NaN where another method
+    is to be taken. False where the processor's arithmetic is not known to be standard.
+    """
+    if name in UNARY_QUICK:
+        return _unary_bounds(UNARY_QUICK[name])
+    return _binary_bounds(BINARY_QUICK[name])
+
+
+@jit(inline=True)
+def enclose(y, e):
+    d = abs(y) * (e if e < LOOSEST else NONE)
+    return y - d, y + d
+
+
+def _unary_bounds(quick):
+    @jit
+    def run(a, low, high):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        for i in range(a.size):
+            y, e = quick(np.float64(a[i]))
+            low[i], high[i] = enclose(y, e)
+        leave_standard_arithmetic(former)
+        return True
+
+    return run
+
+
+def _binary_bounds(quick):
+    @jit
+    def run(a, b, low, high):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        for i in range(a.size):
+            y, e = quick(np.float64(a[i]), np.float64(b[i]))
+            low[i], high[i] = enclose(y, e)
+        leave_standard_arithmetic(former)
+        return True
+
+    return run
+
+
+@jit
+def keep_equal(low, high, out, undecided):
+    """Store the roundings of both bounds where they agree; how many do not, or are NaN, their indices in `undecided`.
+
+    -1 where the processor's arithmetic is not known to be standard.
+    """
+    former = enter_standard_arithmetic()
+    if former == UNKNOWN:
+        return -1
+    open_ones = 0
+    for i in range(out.size):
+        out[i] = low[i]
+        differ = (to_bits(low[i]) != to_bits(high[i])) | (low[i] != low[i])
+        open_ones += differ
+    found = 0
+    if open_ones > 0:
+        for i in range(out.size):
+            if (to_bits(low[i]) != to_bits(high[i])) | (low[i] != low[i]):
+                undecided[found] = i
+                found += 1
+    leave_standard_arithmetic(former)
+    return found
