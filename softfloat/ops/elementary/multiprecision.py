@@ -262,16 +262,13 @@ def _tanh(x):
 
 
 def _arcsin(x):
+    if abs(x.value) >> x.bits:  # x is +-1
+        return _pi(x) * Fraction(1 if x.value > 0 else -1, 2)
     return arctan(x / ((-x + 1) * (x + 1)).sqrt())
 
 
 def _arccos(x):
-    return _pi(x) * Fraction(1, 2) - _arcsin(x) if abs(x.value) < 1 << x.bits else _edge(x)
-
-
-def _edge(x):
-    """arccos(-1)."""
-    return _pi(x)
+    return _pi(x) * Fraction(1, 2) - _arcsin(x)
 
 
 def _arcsinh(x):
