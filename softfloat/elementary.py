@@ -5,18 +5,12 @@ need not be values of the format; all that `quantize` says of inputs, results, `
 124 bits of the compiled functions do not decide a rounding, integers of any length do: no result is a guess.
 """
 
+import functools
 from itertools import chain
 from typing import Unpack
 
 import numpy as np
 
-from softfloat.backends.elementary import (
-    COLUMNS,
-    bounds_loop,
-    evaluation_loop,
-    keep_equal,
-    round_columns,
-)
 from softfloat.backends.exact import COUNTED, OFFSET, parts_loop
 from softfloat.formats import as_format
 from softfloat.functional import (
@@ -39,14 +33,20 @@ from softfloat.functional import (
     multiply,
 )
 from softfloat.operands import FLOAT64, Parts, as_values, exact_array
-from softfloat.ops.elementary.exact import exact_result
 from softfloat.rounding import STOCHASTIC
 from softfloat.status import active_status
 
-GRAIN = (
-    1 << 13
-)  # elements at a time: what the quick way needs of them fits into the second-level cache
+GRAIN = 1 << 13  # elements at a time, so that the bounds of the quick way stay in the cache
 QUICK_BITS = 36  # of a significand, random bits included, up to which float64 usually decides
+
+
+@functools.cache
+def _modules():
+    """The loops and the exact evaluation, loaded by the first call: their tables would slow the import."""
+    import softfloat.backends.elementary as loops
+    import softfloat.ops.elementary.exact as exact
+
+    return loops, exact
 
 
 def _call(name, operands, fmt, out, options):
@@ -67,10 +67,11 @@ def _call(name, operands, fmt, out, options):
         result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
+        exact_result = _modules()[1].exact_result
         rows = [exact_result(name, items) for items in zip(*exact, strict=True)]
         *columns, flags = np.array(rows, np.int64).reshape(-1, 6).T
         parts = Parts(*(column.reshape(shape) for column in columns))
-        _round_parts(parts, fmt, choice, result, flags=flags)
+        _round_parts(parts, fmt, choice, result, flags=np.ascontiguousarray(flags))
     else:
         evaluation = _Evaluation(name, fmt, choice, shape)
         _each_block(evaluation, _separate(values, out), result, GRAIN)
@@ -84,6 +85,7 @@ class _Evaluation:
 
     def __init__(self, name, fmt, choice, shape):
         self.name, self.fmt, self.choice = name, fmt, choice
+        self.loops, self.exact = _modules()
         self.words, self.key = choice.words(shape), np.uint64(choice.key)
         # Asked for here: blocks may be done by threads that know nothing of the caller's context.
         self.collected = active_status()
@@ -102,11 +104,11 @@ class _Evaluation:
         undecided = np.empty(target.size, np.int64)
         found = -1
         if (
-            bounds_loop(self.name)(*blocks, low, high)
+            self.loops.bounds_loop(self.name)(*blocks, low, high)
             and self.plan.in_place(low, self.key, self.choice.offset + start)
             and self.plan.in_place(high, self.key, self.choice.offset + start)
         ):
-            found = keep_equal(low, high, target, undecided)
+            found = self.loops.keep_equal(low, high, target, undecided)
         if found < 0:
             self.define(blocks, target, start)
         elif found:
@@ -119,15 +121,16 @@ class _Evaluation:
         """Evaluate to 124 bits and round once; in Python what those leave open. indices : places of scattered ones."""
         counts = np.zeros(COUNTED, np.int64)
         undecided = np.empty(target.size, np.int64)
-        columns = np.empty((COLUMNS, target.size), np.int64)
+        columns = np.empty((self.loops.COLUMNS, target.size), np.int64)
         bits = [_bits_view(x).astype(np.int64) for x in blocks]
-        evaluation_loop(self.name)(*chain(*zip(bits, map(_mantissa, blocks), strict=True)), columns)
+        evaluate = self.loops.evaluation_loop(self.name)
+        evaluate(*chain(*zip(bits, map(_mantissa, blocks), strict=True)), columns)
         options = self.choice.array()
         options[OFFSET] += start
         words = self.words[start : start + target.size] if self.words.size else self.words
         if indices is not None:
             words = self.words_at(start, indices)
-        first, found = round_columns(
+        first, found = self.loops.round_columns(
             columns, _bits_view(target), _mantissa(target),
             self.fmt.record, options, self.key, words, counts, undecided,
         )  # fmt: skip
@@ -150,7 +153,7 @@ class _Evaluation:
 
     def decide(self, blocks, target, places, words, counts):
         """Finish the elements that 124 bits leave open; the places of those without a result."""
-        rows = [exact_result(self.name, [float(x[i]) for x in blocks]) for i in places]
+        rows = [self.exact.exact_result(self.name, [float(x[i]) for x in blocks]) for i in places]
         columns = np.ascontiguousarray(np.array(rows, np.int64).T)
         buffer = np.empty(len(rows), target.dtype)
         found = parts_loop()(

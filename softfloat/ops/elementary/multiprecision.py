@@ -262,7 +262,9 @@ def _tanh(x):
 
 
 def _arcsin(x):
-    if abs(x.value) >> x.bits:  # x is +-1
+    if abs(x.value) >> x.bits:  # +-1, or too close to it
+        if x.error:
+            raise PrecisionError
         return _pi(x) * Fraction(1 if x.value > 0 else -1, 2)
     return arctan(x / ((-x + 1) * (x + 1)).sqrt())
 
@@ -294,6 +296,9 @@ def _sinpi(x):
 
 
 def _arctan2(y, x):
+    for ball in (y, x):
+        if ball.error and abs(ball.value) <= ball.error:
+            raise PrecisionError  # its sign is not known
     if x.value > 0 and abs(y.value) <= x.value:
         return arctan(y / x)
     if y.value == 0:
