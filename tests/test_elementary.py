@@ -51,7 +51,7 @@ HARD = [  # near midpoints of binary64, or near multiples of pi/2, for one funct
 ]
 
 
-@functools.cache
+@functools.lru_cache(maxsize=4)
 def references(name, operands):
     """MPFR's results at tuples of floats, as an object array, and the counts of invalid and divide_by_zero."""
     found = [mpfr.reference(name, *row) for row in zip(*operands, strict=True)]
