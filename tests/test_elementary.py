@@ -361,6 +361,35 @@ def test_124_bits_have_the_stated_error_and_any_number_of_bits_none(name):
             assert -1 < (abs(exact) - cut) / Fraction(2) ** (exponent - 123) < 2, row
 
 
+def test_rational_results_are_exact_in_124_bits():
+    """Found by exact means, not left to more bits: kernels have these alone."""
+    cases = {
+        "exp2": [(-1070.0, Fraction(1, 2**1070)), (52.0, 2**52)],
+        "exp10": [(n, 10**n) for n in range(38)],
+        "log2": [(2.0**k, k) for k in (-1074, -1, 1, 1023)],
+        "log10": [(10.0**k, k) for k in range(1, 23)],
+        "cbrt": [(float(n**3), n) for n in (2, 3, -5, 208063)] + [(0.125, Fraction(1, 2))],
+        "rsqrt": [(4.0**k, Fraction(2) ** -k) for k in (-500, -1, 1, 3)],
+        "sinpi": [(0.5, 1), (-1.5, 1)],
+        "cospi": [(3.0, -1), (2.0**60, 1)],
+        "tanpi": [(0.25, 1), (-1.25, -1), (0.75, -1)],
+        "hypot": [(3.0, 4.0, 5), (2.0**-1074, 0.0, Fraction(1, 2**1074))],
+        "power": [
+            (2.25, 1.5, Fraction(27, 8)),
+            (3.0, 33.0, 3**33),
+            (2.0**-9, -5.0, 2**45),
+            (16.0, 0.25, 2),
+        ],
+        "logaddexp2": [(1.5, 1.5, Fraction(5, 2)), (-3.0, -3.0, -2)],
+    }
+    for name, rows in cases.items():
+        for *row, exact in rows:
+            unpacked = [part for x in row for part in unpack(_bits(float(x)), 52, 11)]
+            kind, negative, exponent, high, low, _, known = (UNARY | BINARY)[name](*unpacked)
+            value = Fraction(high * 2**62 + low) * Fraction(2) ** (exponent - 123)
+            assert (known, -value if negative else value) == (DECIDED, exact), (name, row)
+
+
 @pytest.mark.parametrize("name", [*UNARY_QUICK, *BINARY_QUICK])
 def test_float64_results_lie_within_half_their_stated_error(name):
     """Against the 124-bit evaluation; where no error is stated, on the same side of x, 1 or the like."""
