@@ -361,6 +361,47 @@ def test_124_bits_have_the_stated_error_and_any_number_of_bits_none(name):
             assert -1 < (abs(exact) - cut) / Fraction(2) ** (exponent - 123) < 2, row
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", mpfr.UNARY)
+def test_every_16_bit_operand_has_the_stated_error(name):
+    """binary16 and bfloat16 in one: a result that is known so well is rounded correctly in every mode."""
+    values = [values_of(NAMED[fmt], all_codes(NAMED[fmt])) for fmt in ("binary16", "bfloat16")]
+    x = np.unique(np.concatenate(values))
+    x = x[np.isfinite(x)]
+    columns = np.empty((COLUMNS, x.size), np.int64)
+    evaluation_loop(name)(x.view(np.int64), 52, columns)
+    for v, (kind, negative, exponent, high, low, _, known) in zip(
+        x.tolist(), columns.T.tolist(), strict=True
+    ):
+        if abs(exponent) > 3000:
+            continue  # the other tests see that such results overflow or underflow
+        exact, _, _ = mpfr.reference(name, v)
+        if kind != FINITE_CLASS:
+            assert isinstance(exact, float), v
+            continue
+        # In units of the last bit, which counts as half where it is jammed.
+        units = exact * Fraction(2) ** (123 - exponent) * (-1 if negative else 1)
+        allowed = 2 ** (123 - known) if known < DECIDED else 2**36
+        assert abs(((high << 62) | low) - units) < allowed, v
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_quick_way_and_the_definition_agree(name):
+    rng = np.random.default_rng(11)
+    bits = rng.integers(0, 2**32, 100_000, dtype=np.uint32).view(np.float32)
+    usual = rng.standard_normal(100_000) * 2.0 ** rng.integers(-12, 7, 100_000)
+    with np.errstate(invalid="ignore", over="ignore"):
+        x = np.concatenate([bits, usual.astype(np.float32)])
+        half = all_codes(NAMED["binary16"]).view(np.float16).astype(np.float32)
+    for fmt, values in (("binary32", x), ("bfloat16", x), ("binary16", half)):
+        operands = [values] if name in mpfr.UNARY else [values, rng.permutation(values)]
+        for options in MODES:
+            got = getattr(sf, name)(*operands, fmt, **options)
+            with sf.status():
+                assert_same_bits(got, getattr(sf, name)(*operands, fmt, **options), *operands)
+
+
 def test_rational_results_are_exact_in_124_bits():
     """Found by exact means, not left to more bits: kernels have these alone."""
     cases = {

@@ -17,7 +17,6 @@ LOG_STEPS = 128  # intervals of [1, 2) in the table of the logarithm
 LOG_FOLD = (
     53  # from this one on, the significand is halved: 1 + 53/128 is about the square root of two
 )
-LOG_SCALE = 1024  # reciprocals are multiples of 1/512, kept as multiples of this in half units
 
 
 def _rows(fractions):
