@@ -1,5 +1,6 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
+from softfloat import scalar
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -167,6 +168,7 @@ __all__ = [
     "quantize",
     "remainder",
     "round_to_integral",
+    "scalar",
     "scalbn",
     "set_num_threads",
     "signbit",

@@ -17,7 +17,7 @@ LAYERS = [
     {"ops"},
     {"backends"},
     {"functional", "comparison", "reductions", "context", "status"},
-    {"array", "numba_types", "scalar"},
+    {"array", "numba_types", "scalar", "audit"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
 OPTIONAL = [
