@@ -7,6 +7,7 @@ keeps on disk is compiled anew after an upgrade.
 
 import functools
 import struct
+from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, errors, types
@@ -31,6 +32,8 @@ from softfloat.formats import as_format
 from softfloat.rounding import MODES, Rounding, RoundingMeta, as_rounding
 
 INTEGERS = 9  # entries of Format.parameters
+# How functions of ours are compiled wherever they are called: a caller's fastmath would reach into them.
+OPTIONS: Any = {"error_model": "numpy", "fastmath": False, "forceinline": True, "nogil": True}
 
 
 class FormatType(types.Type):
@@ -205,6 +208,11 @@ def _mode_of(context, rounding):
 
 
 # ---------------------------------------------------------------- arguments as compiled code reads them
+def unliteral(kind):
+    """The type of a literal argument; any other type as it is."""
+    return getattr(kind, "literal_type", kind)
+
+
 def literal(kind):
     """(True, value) of an argument that is known at compile time: a literal, a default, a plain default value."""
     if isinstance(kind, types.Literal):

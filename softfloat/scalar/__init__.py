@@ -27,18 +27,19 @@ from numba.extending import overload
 from softfloat import functional
 from softfloat.formats import as_format
 from softfloat.numba_types.options import (
+    OPTIONS,
     format_integers,
     format_numbers,
     literal,
     read_choice,
     read_format,
     read_mode,
+    unliteral,
 )
 from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
 from softfloat.scalar import core
 
-OPTIONS: Any = {"error_model": "numpy", "fastmath": False, "forceinline": True, "nogil": True}
 SATURATIONS = {False: 0, True: 1, "finite": 1, "propagate": 2}
 VARIANTS = {"A": 0, "B": 1, "C": 2}
 _EXACT_MODES = tuple(str(mode) for mode, code in MODES.items() if code < STOCHASTIC)
@@ -47,7 +48,7 @@ _NUMBERS = (types.Float, types.Integer, types.Boolean)
 
 def _check_numbers(function, **operands):
     for name, kind in operands.items():
-        plain = getattr(kind, "literal_type", kind)
+        plain = unliteral(kind)
         if isinstance(plain, types.Float) and plain.bitwidth < 32:
             plain = None
         if not isinstance(plain, _NUMBERS):
@@ -71,7 +72,7 @@ def _in_python(function, operands, fmt, rounding, word, saturate, bits, variant)
 def _check_options(word, bits):
     for name, kind in (("word", word), ("bits", bits)):
         known, value = literal(kind)
-        plain = getattr(kind, "literal_type", kind)
+        plain = unliteral(kind)
         if not isinstance(value if known else plain, int if known else types.Integer):
             raise errors.TypingError(f"{name} must be an integer, got {kind}")
 
@@ -186,7 +187,7 @@ def decode(code, fmt):
 
 @overload(decode, jit_options=OPTIONS, prefer_literal=True, target="generic")
 def _decode(code, fmt):
-    if not isinstance(getattr(code, "literal_type", code), types.Integer):
+    if not isinstance(unliteral(code), types.Integer):
         raise errors.TypingError(f"softfloat.scalar.decode: code must be an integer, got {code}")
     record, run = read_format(fmt), core.decode
     return lambda code, fmt: run(np.int64(code), format_integers(record(fmt)))

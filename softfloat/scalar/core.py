@@ -310,7 +310,7 @@ def is_binary64(F):
 
 @functools.cache
 def operation(name):
-    """run(a, b, c, F, N, mode, saturate, word, bits, variant): the rounded result of an operation on float64 numbers."""
+    """run(a, b, c, F, N, mode, saturate, word, bits, variant): one rounded operation on float64 numbers."""
     slow = defined_value(name)
     fast = WITH_ERROR.get(name)
     if fast is None:
