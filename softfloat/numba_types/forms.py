@@ -92,7 +92,7 @@ def _nearest_twice(soft):
     )
 
 
-def _always_inside(soft):
+def always_inside(soft):
     """Whether no operation on values of the format leaves the domain of error-free float64 arithmetic."""
     fmt = soft.fmt
     low = fmt.emin - fmt.mantissa_bits
@@ -105,7 +105,7 @@ def _leaves_room(soft):
     return m <= (51 - rules.bits if soft.stochastic else 50)
 
 
-def _number_type(soft):
+def number_type(soft):
     return np.float32 if soft.lane is FLOAT32 else np.float64
 
 
@@ -191,10 +191,10 @@ def operation(soft, name):
     if twice and rounded is not None and _nearest_twice(soft):
         return _rounded_once(plain(name), rounded)
     if name in WITH_ERROR:
-        wide = from_odd(soft, name, not _always_inside(soft))
+        wide = from_odd(soft, name, not always_inside(soft))
     else:
         wide = defined(soft, name)
-    number = _number_type(soft)
+    number = number_type(soft)
 
     @jit(inline=True)
     def run(x, y, z, word):
@@ -217,7 +217,7 @@ def from_float(soft):
     """f(x): a float as a float of the lane, rounded to nearest whatever the type's mode: numbers are data."""
     near = SoftFloatType(soft.fmt, NEAREST)
     rounded, slow = rounder(near, FLOAT64.dtype), defined(near, "quantize")
-    number, identical = _number_type(soft), int(_is_binary64(near))
+    number, identical = number_type(soft), int(_is_binary64(near))
     exact = int(rounded is not None)
 
     @jit(inline=True)
@@ -236,7 +236,7 @@ def from_float(soft):
 def from_integer(soft):
     """f(n): an integer of up to 64 bits as a float of the lane, rounded once, to nearest."""
     add = from_odd(SoftFloatType(soft.fmt, NEAREST), "add", False)
-    number = _number_type(soft)
+    number = number_type(soft)
 
     @jit(inline=True)
     def run(n):

@@ -15,7 +15,7 @@ from numba.extending import intrinsic, models, register_model
 from softfloat._jit import source_hash
 from softfloat.fast import fast_form
 from softfloat.format import FLOAT32, FLOAT64
-from softfloat.numba_types.options import FormatConstant
+from softfloat.numba_types.options import FormatConstant, FormatModel
 from softfloat.rounding import AWAY, EVEN, MODES, STOCHASTIC
 
 PLAIN = (types.Float, types.Integer, types.Boolean)
@@ -59,7 +59,11 @@ class SoftFloatType(types.Type):
         self.fmt, self.rules = fmt, rules
         self.lane = FLOAT32 if narrow(fmt, rules) else FLOAT64
         parts = [fmt.label, *([_MODE_NAMES[rules.mode]] if rules.mode != EVEN else [])]
-        parts += [f"{k}={v}" for k, v in zip(Rules._fields[1:], rules[1:], strict=True) if v]
+        parts += [
+            f"{k}={v}"
+            for k, v in rules._asdict().items()
+            if k != "mode" and v != getattr(NEAREST, k)
+        ]
         super().__init__(name=f"softfloat({', '.join(parts)})")
 
     @property
@@ -127,7 +131,7 @@ class SoftArrayType(types.Array):
 
 
 register_model(SoftArrayType)(models.ArrayModel)
-register_model(SoftDType)(models.OpaqueModel)
+register_model(SoftDType)(FormatModel)
 
 
 def _float(kind):

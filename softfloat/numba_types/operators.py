@@ -9,6 +9,7 @@ import operator
 
 import numpy as np
 from numba.core import errors, types
+from numba.core.imputils import lower_constant
 from numba.extending import lower_cast, overload
 
 from softfloat._jit import jit
@@ -239,3 +240,12 @@ def _cast_in(context, builder, source, target, value):
     read, wrap = reader(target, source), wrapper(target)
     # The call is all that a user's flags can reach: what it calls has flags of its own.
     return context.compile_internal(builder, lambda v: wrap(read(v)), target(source), [value])
+
+
+@lower_constant(SoftFloatType)
+def _no_constant(context, builder, kind, value):
+    """numba asks for one where it sums over threads."""
+    raise errors.TypingError(
+        f"prange has no reduction of {kind}: its order, and so its result, would depend on the number of threads. "
+        "Write the terms to an array in the prange loop and sum that in a plain loop after it"
+    )

@@ -17,6 +17,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.core.typing.typeof import Purpose
 from numba.extending import (
     NativeValue,
+    box,
     intrinsic,
     lower_cast,
     lower_getattr_generic,
@@ -79,7 +80,9 @@ setattr(Rounding, "_numba_type_", rounding_type)  # noqa: B010
 
 @register_model(FormatType)
 @register_model(FormatConstant)
-class _FormatModel(models.StructModel):
+class FormatModel(models.StructModel):
+    """The record of a format: nine integers and five numbers."""
+
     def __init__(self, manager, kind):
         members = [
             ("integers", types.UniTuple(types.int64, INTEGERS)),
@@ -129,6 +132,11 @@ def _unbox_format(kind, value, c):
     )
     c.context.nrt.decref(c.builder, array_type, unboxed.value)
     return NativeValue(record._getvalue(), is_error=unboxed.is_error)
+
+
+@box(FormatConstant)
+def _box_format(kind, value, c):
+    return c.pyapi.unserialize(c.pyapi.serialize_object(kind.fmt))
 
 
 @unbox(RoundingType)
