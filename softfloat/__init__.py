@@ -1,6 +1,21 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
 from softfloat import scalar
+from softfloat.array import (
+    SoftArray,
+    arange,
+    array,
+    asarray,
+    empty,
+    eye,
+    from_codes,
+    full,
+    linspace,
+    load,
+    ones,
+    save,
+    zeros,
+)
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -38,6 +53,7 @@ from softfloat.comparison import (
     total_order,
     total_order_magnitude,
 )
+from softfloat.context import rounding
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import (
@@ -95,9 +111,13 @@ __all__ = [
     "FixedPoint",
     "Format",
     "Rounding",
+    "SoftArray",
     "absolute",
     "add",
+    "arange",
+    "array",
     "as_format",
+    "asarray",
     "bfloat16",
     "binary16",
     "binary32",
@@ -113,8 +133,10 @@ __all__ = [
     "divide",
     "dlfloat16",
     "dot",
+    "empty",
     "encode",
     "equal",
+    "eye",
     "finfo",
     "float16",
     "float32",
@@ -133,6 +155,8 @@ __all__ = [
     "fma",
     "formats",
     "fp24",
+    "from_codes",
+    "full",
     "get_num_threads",
     "greater",
     "greater_equal",
@@ -144,6 +168,8 @@ __all__ = [
     "iszero",
     "less",
     "less_equal",
+    "linspace",
+    "load",
     "logb",
     "matmul",
     "maximum",
@@ -162,13 +188,18 @@ __all__ = [
     "nextafter",
     "norm",
     "not_equal",
+    "ones",
     "p3109",
     "prod",
     "pxr24",
     "quantize",
     "remainder",
     "round_to_integral",
+<<<<<<< HEAD
     "scalar",
+=======
+    "rounding",
+    "save",
     "scalbn",
     "set_num_threads",
     "signbit",
@@ -182,4 +213,5 @@ __all__ = [
     "total_order",
     "total_order_magnitude",
     "vdot",
+    "zeros",
 ]

@@ -42,6 +42,7 @@ from softfloat.formats import as_format
 from softfloat.functional import (
     EXACT_GRAIN,
     FAST_GRAIN,
+    SHORT,
     Choice,
     Options,
     _broadcast,
@@ -55,7 +56,7 @@ from softfloat.functional import (
     _separate,
     quantize,
 )
-from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
+from softfloat.operands import FLOAT32, FLOAT64, Held, Parts, as_values, exact_array
 from softfloat.ops.compare import CLASS_NAMES, FIRST, NEITHER
 from softfloat.rounding import INFINITE_CLASS, NO_SATURATION, QUIET_CLASS, ZERO_CLASS
 from softfloat.status import active_status
@@ -85,6 +86,15 @@ class _Operands:
             self.dtypes = [FLOAT64]
         # Asked for here: blocks may be done by threads that know nothing of the caller's context.
         self.collected = active_status()
+
+    def format(self):
+        """The format that all operands which have one agree on, or None; TypeError for two."""
+        formats = [x._format for x in self.given if isinstance(x, Held)]
+        if any(fmt != formats[0] for fmt in formats):
+            raise TypeError(
+                f"{' and '.join(f.label for f in formats)}: name the format of the result with fmt="
+            )
+        return formats[0] if formats else None
 
     def report(self, counts):
         """Add the flags of a block to the status blocks around the call."""
@@ -189,7 +199,29 @@ def _floating(fmt, what):
 
 
 # ---------------------------------------------------------------- comparison
+def _quick_compare(relation, a, b):
+    """The result on short contiguous arrays of one dtype and shape, else None."""
+    if (
+        type(a) is not np.ndarray
+        or type(b) is not np.ndarray
+        or a.dtype is not b.dtype
+        or (a.dtype is not FLOAT32 and a.dtype is not FLOAT64)
+        or a.shape != b.shape
+        or a.ndim == 0
+        or a.size > SHORT
+        or not (a.flags.c_contiguous and b.flags.c_contiguous)
+        or active_status()
+    ):
+        return None
+    result = np.empty(a.shape, bool)
+    done = compare_floats(relation)(a.reshape(-1), b.reshape(-1), result.reshape(-1))
+    return result if done else None
+
+
 def _compare(relation, a, b, signaling):
+    result = _quick_compare(relation, a, b)
+    if result is not None:
+        return result
     operands = _Operands(a, b)
     result = np.empty(operands.shape, bool)
     counting = bool(operands.collected)
@@ -284,7 +316,7 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
             dtype = FLOAT64
         result = operands.result(dtype, out, "operands of this precision")
         _select_values(kind, operands, result)
-        return _dress(result, (a, b), out)
+        return _dress(result, (a, b), out, operands.format())
     fmt = as_format(fmt)
     if operands.exact:
         places = np.empty(operands.shape, np.uint8)
@@ -300,7 +332,7 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
     else:
         result = _checked_out(out, operands.shape, _carriers(fmt), fmt.label)
     quantize(best, fmt, out=result, **options)
-    return _dress(result, (a, b), out)
+    return _dress(result, (a, b), out, fmt)
 
 
 def _select_values(kind, operands, result):
@@ -399,7 +431,7 @@ def _step(direction, given, fmt, out):
         operands.report(counts)
 
     operands.run(step, result)
-    return _dress(result, given, out)
+    return _dress(result, given, out, fmt)
 
 
 def next_up(x, fmt, *, out=None):
@@ -450,7 +482,7 @@ def spacing(x, fmt, *, out=None):
         operands.report(counts)
 
     operands.run(step, result)
-    return _dress(result, (x,), out)
+    return _dress(result, (x,), out, fmt)
 
 
 # ---------------------------------------------------------------- classes
@@ -554,7 +586,7 @@ def _with_sign(given, change_bits, change_exact, fmt, out, options):
         change_bits(_unsigned(operands.values[0]), sign, _unsigned(changed))
     if fmt is not None:
         quantize(changed, fmt, out=result, **options)
-    return _dress(result, given, out)
+    return _dress(result, given, out, operands.format() if fmt is None else fmt)
 
 
 def negative(x, fmt=None, *, out=None, **options: Unpack[Options]):
@@ -631,7 +663,7 @@ def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
         if out is not None and np.may_share_memory(powers, out):
             powers = powers.copy()
         _exact("scalbn", [value, powers], fmt, choice, shape, result)
-    return _dress(result, (x, n), out)
+    return _dress(result, (x, n), out, fmt)
 
 
 def _powers(n):

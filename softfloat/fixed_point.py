@@ -27,7 +27,17 @@ from softfloat.bits import (
     unsigned_to_float,
     zero_like,
 )
-from softfloat.format import CARRIERS, FLAGS, FLOAT32, FLOAT64, GRADUAL, MAX_CODE, SATURATES, SIGNED
+from softfloat.format import (
+    CARRIERS,
+    FLAGS,
+    FLOAT32,
+    FLOAT64,
+    GRADUAL,
+    MAX_CODE,
+    SATURATES,
+    SIGNED,
+    Format,
+)
 from softfloat.random import WORD_BITS
 from softfloat.rounding import (
     AWAY,
@@ -117,6 +127,10 @@ class FixedPoint:
             )
 
     # ---------------------------------------------------------------- identity
+    def __call__(self, x, **options):
+        """x rounded to a scalar or an array of this format: softfloat.array(x, fmt, ...)."""
+        return Format.make(x, self, **options)
+
     def __setattr__(self, field, value):
         raise AttributeError(f"FixedPoint is immutable: cannot set {field}; make a new FixedPoint")
 

@@ -6,6 +6,7 @@ has subnormals and E = 0, for (-1)**s * T * 2**(1 - bias - mantissa_bits).
 """
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cached_property
 from types import SimpleNamespace
@@ -79,6 +80,8 @@ class Format:
     Every finite value must be a float64, so a bias far from the default may be refused.
     """
 
+    make: Callable  # softfloat.array.array, which that module puts here
+
     def __init__(
         self,
         exponent_bits,
@@ -146,6 +149,10 @@ class Format:
             )
 
     # ---------------------------------------------------------------- identity
+    def __call__(self, x, **options):
+        """x rounded to a scalar or an array of this format: softfloat.array(x, fmt, ...)."""
+        return Format.make(x, self, **options)
+
     def __setattr__(self, field, value):
         raise AttributeError(f"Format is immutable: cannot set {field}; make a new Format")
 

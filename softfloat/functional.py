@@ -34,7 +34,7 @@ from softfloat.fast import fast_constants, fast_form
 from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
-from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, exact_array
+from softfloat.operands import FLOAT32, FLOAT64, Held, Parts, as_values, exact_array, hold
 from softfloat.ops.rational import rational_parts
 from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, NEGATIVE, STOCHASTIC, Rounding, as_rounding
@@ -338,15 +338,17 @@ def _separate(arrays, out):
     ]
 
 
-def _dress(result, operands, out):
+def _dress(result, operands, out, fmt=None):
     """The result as the caller gets it: `out`, a NumPy scalar, or dressed as the operands' subclass is.
 
-    As for NumPy's ufuncs; masks of masked arrays are joined.
+    As for NumPy's ufuncs; masks of masked arrays are joined. Values of a format (`fmt`) are held as an operand's are.
     """
     if out is not None:
         if not np.may_share_memory(result, out):
             out[...] = result
         return out
+    if fmt is not None and any(isinstance(x, Held) for x in operands):
+        return hold(result, fmt)
     masked = [x for x in operands if isinstance(x, np.ma.MaskedArray)]
     if masked:
         mask = np.zeros(result.shape, bool)
@@ -517,7 +519,7 @@ def _elementwise(operation, operands, fmt, out, options):
             _exact(operation, values, fmt, choice, shape, result)
         else:
             _fast_arithmetic(operation, plans, values, fmt, choice, result)
-    return _dress(result, operands, out)
+    return _dress(result, operands, out, fmt)
 
 
 def _carriers(fmt):
@@ -693,7 +695,7 @@ def quantize(
         result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
     if isinstance(value, Parts):
         _round_parts(value, fmt, choice, result)
-        return _dress(result, (x,), out)
+        return _dress(result, (x,), out, fmt)
     (value,) = _separate([value], out)
     plan = None
     if not active_status():
@@ -704,7 +706,7 @@ def quantize(
         _fast(plan, value, fmt, choice, result)
         if value.dtype == result.dtype and not plan.stochastic:
             fmt.plans[rounding, saturate, value.dtype] = plan
-    return _dress(result, (x,), out)
+    return _dress(result, (x,), out, fmt)
 
 
 def encode(

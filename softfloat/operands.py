@@ -6,6 +6,8 @@ becomes integer parts that are rounded once, straight to the target.
 
 import collections.abc
 import decimal
+import functools
+import inspect
 import numbers
 import re
 from fractions import Fraction
@@ -26,6 +28,51 @@ EXACT_INTEGERS = 1 << 53  # every integer up to here is a float64
 _HEXADECIMAL = re.compile(r"([+-]?)0x([0-9a-f]+)\.?([0-9a-f]*)(?:p([+-]?[0-9]{1,9}))?")
 _LARGEST_POWER = 400_000  # of two, in a hexadecimal string
 _LARGEST_EXPONENT = 1 << 40  # of an exact number; beyond, integers would not fit in memory
+
+
+class Held:
+    """What holds values of a format: the base of softfloat.array.SoftArray, by which lower layers know it.
+
+    _values : float32 or float64 array of the format's carrier.   _format : Format or FixedPoint.
+    """
+
+    __slots__ = ("_format", "_values")
+    kind: type  # the class derived from this one, which puts itself here
+
+
+def held(values, fmt):
+    """Values in the carrier of a format, as an object that holds them; nothing is checked or copied."""
+    new = object.__new__(Held.kind)
+    new._values = values
+    new._format = fmt
+    return new
+
+
+def hold(values, fmt):
+    """Values of a format as an object that holds them. Without dimensions it is a scalar, which nothing can change."""
+    values = np.asarray(values, fmt.carrier)
+    if values.ndim == 0 and values.flags.writeable:
+        values = values.copy()
+        values.flags.writeable = False
+    return held(values, fmt)
+
+
+def keeps_format(function):
+    """Decorator of f(x, ..., fmt, ...): where an argument before fmt holds values of a format, so does the result."""
+    names = list(inspect.signature(function).parameters)
+    operands = names[: names.index("fmt")]
+
+    @functools.wraps(function)
+    def dressed(*given, **options):
+        every = {**dict(zip(names, given, strict=False)), **options}
+        holders = {n: every[n] for n in operands if isinstance(every.get(n), Held)}
+        if not holders:
+            return function(*given, **options)
+        every.update((n, x._values) for n, x in holders.items())
+        result = function(**every)
+        return result if every.get("out") is not None else hold(result, as_format(every["fmt"]))
+
+    return dressed
 
 
 class Parts:
@@ -87,6 +134,8 @@ def as_values(x):
 
 
 def _to_array(x):
+    if isinstance(x, Held):
+        return x._values
     if isinstance(x, np.ndarray):
         return x.view(np.ndarray) if type(x) is not np.ndarray else x
     if isinstance(x, (Fraction, decimal.Decimal, str)):

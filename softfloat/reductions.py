@@ -34,7 +34,7 @@ from softfloat.functional import (
     divide,
     quantize,
 )
-from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values
+from softfloat.operands import FLOAT32, FLOAT64, Parts, as_values, keeps_format
 from softfloat.ops.reduce import (
     BLOCKED,
     EXACT,
@@ -297,6 +297,7 @@ def _lane_sum(x, fast):
     return lanes
 
 
+@keeps_format
 def sum(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -321,6 +322,7 @@ def sum(
     )
 
 
+@keeps_format
 def mean(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -328,6 +330,7 @@ def mean(
     return _reduce(x, fmt, axis, keepdims, PLAIN, MEAN, accumulator, _DEFAULT, order, options, out)
 
 
+@keeps_format
 def prod(
     x, fmt, axis=None, keepdims=False, *, accumulator=None, order="sequential", out=None, **options
 ):
@@ -337,6 +340,7 @@ def prod(
     )
 
 
+@keeps_format
 def norm(
     x,
     fmt,
@@ -356,6 +360,7 @@ def norm(
     return _reduce(x, fmt, axis, keepdims, ROUNDED, ROOT, accumulator, product, order, options, out)
 
 
+@keeps_format
 def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     """Running sums along an axis (None: of all elements in C order), from +0, each also rounded to fmt."""
     own = options.pop("product_rounding", None), options.pop("result_rounding", None)
@@ -404,6 +409,7 @@ def _batches(shape, batch):
     return np.ascontiguousarray(np.broadcast_to(own, batch)).reshape(-1)
 
 
+@keeps_format
 def matmul(
     a,
     b,
@@ -517,6 +523,7 @@ def _fast_product(fast, a, b, c, rows, columns, full):
     return result.reshape(full)
 
 
+@keeps_format
 def dot(a, b, fmt, *, out=None, **options):
     """Inner product as np.dot forms it: of vectors, matrices, or the last axis of a and the last but one of b.
 
@@ -543,6 +550,7 @@ def dot(a, b, fmt, *, out=None, **options):
     return out
 
 
+@keeps_format
 def vdot(a, b, fmt, **options):
     """The inner product of all elements of two arrays, each in C order; options as for `matmul`."""
     return matmul(np.asarray(a).reshape(-1), np.asarray(b).reshape(-1), fmt, **options)
