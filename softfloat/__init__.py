@@ -101,6 +101,7 @@ from softfloat.functional import (
     sqrt,
     subtract,
 )
+from softfloat.numba_types import registration as _registration  # noqa: F401
 from softfloat.reductions import cumsum, dot, matmul, mean, norm, prod, sum, vdot
 from softfloat.rounding import Rounding
 from softfloat.status import status
@@ -195,9 +196,7 @@ __all__ = [
     "quantize",
     "remainder",
     "round_to_integral",
-<<<<<<< HEAD
     "scalar",
-=======
     "rounding",
     "save",
     "scalbn",

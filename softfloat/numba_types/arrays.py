@@ -16,9 +16,9 @@ from numba.extending import (
     overload_classmethod,
     overload_method,
 )
-from numba.np.arrayobj import _empty_nd_impl, _parse_shape, intrin_alloc
 
 from softfloat._jit import jit
+from softfloat.array import array
 from softfloat.numba_types import forms, functions, operators
 from softfloat.numba_types.functions import dtype_value, target_of
 from softfloat.numba_types.kinds import NEAREST, PLAIN, SoftArrayType, SoftFloatType, raw, wrapper
@@ -128,6 +128,8 @@ for _function, _plain in _IN_PLACE.items():
 # ---------------------------------------------------------------- creation
 @overload_classmethod(SoftArrayType, "_allocate", target="CPU")
 def _allocate(cls, size, align):
+    from numba.np.arrayobj import intrin_alloc  # slow to import
+
     return lambda cls, size, align: intrin_alloc(size, align)
 
 
@@ -165,6 +167,8 @@ def allocator(kind):
     @intrinsic
     def make(context, shape):
         def generate(context, builder, signature, arguments):
+            from numba.np.arrayobj import _empty_nd_impl, _parse_shape
+
             sizes = _parse_shape(context, builder, shape, arguments[0])
             return _empty_nd_impl(context, builder, kind, sizes)._getvalue()
 
@@ -187,11 +191,6 @@ def _full(shape, fill_value, dtype):
             return made
 
         return impl
-
-
-def array(x, fmt):
-    """What softfloat.array is in a kernel: a plain number or array, or a soft one, rounded once to a format."""
-    raise NotImplementedError
 
 
 @ours_on_cpu(array, prefer_literal=True)

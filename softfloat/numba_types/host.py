@@ -8,42 +8,41 @@ from typing import Any
 from numba.extending import NativeValue, box, typeof_impl, unbox
 from numba.np.numpy_support import map_layout
 
-from softfloat.numba_types.kinds import NEAREST, SoftArrayType, SoftFloatType
+from softfloat.numba_types.kinds import SoftArrayType, SoftFloatType
 
 _make: dict[str, Any] = {}  # how the host makes an object of values and a format
 
 
-def register(cls, make, rules=lambda: NEAREST):
+def register(cls, make, rules, check):
     """Let objects of a class with `_values` and `_format` be arguments of compiled functions.
 
     make(values, fmt) : the object for an array, or for a float, of values of a format.
     rules() : how operations round in a kernel that is called now.
+    check(fmt) : raises TypingError for a format that kernels have not.
     """
 
     def kind_of(self):
-        return _kind(self._values, self._format, rules())
+        values, fmt = self._values, self._format
+        soft = _soft(fmt, rules(), check)
+        if values.ndim == 0:
+            return soft
+        layout, readonly = map_layout(values), not values.flags.writeable
+        return _array(soft, values.ndim, layout, readonly, values.flags.aligned)
 
     _make["array"] = make
     cls._numba_type_ = property(kind_of)
     typeof_impl.register(cls)(lambda value, context: value._numba_type_)
 
 
-def _kind(values, fmt, rules):
-    soft = _soft(fmt, rules)
-    if values.ndim == 0:
-        return soft
-    layout, readonly = map_layout(values), not values.flags.writeable
-    return _array(soft, values.ndim, layout, readonly, values.flags.aligned)
-
-
 _soft_types: dict = {}
 _array_types: dict = {}
 
 
-def _soft(fmt, rules):
+def _soft(fmt, rules, check):
     try:
         return _soft_types[fmt, rules]
     except KeyError:
+        check(fmt)
         return _soft_types.setdefault((fmt, rules), SoftFloatType(fmt, rules))
 
 

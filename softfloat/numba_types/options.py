@@ -32,6 +32,8 @@ from softfloat.format import NUMBERS, Format
 from softfloat.formats import as_format
 from softfloat.rounding import MODES, Rounding, RoundingMeta, as_rounding
 
+SATURATIONS = {False: 0, True: 1, "finite": 1, "propagate": 2}
+VARIANTS = {"A": 0, "B": 1, "C": 2}
 INTEGERS = 9  # entries of Format.parameters
 # How functions of ours are compiled wherever they are called: a caller's fastmath would reach into them.
 OPTIONS: Any = {"error_model": "numpy", "fastmath": False, "forceinline": True, "nogil": True}

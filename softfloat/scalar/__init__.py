@@ -28,6 +28,8 @@ from softfloat import functional
 from softfloat.formats import as_format
 from softfloat.numba_types.options import (
     OPTIONS,
+    SATURATIONS,
+    VARIANTS,
     format_integers,
     format_numbers,
     literal,
@@ -40,8 +42,6 @@ from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
 from softfloat.scalar import core
 
-SATURATIONS = {False: 0, True: 1, "finite": 1, "propagate": 2}
-VARIANTS = {"A": 0, "B": 1, "C": 2}
 _EXACT_MODES = tuple(str(mode) for mode, code in MODES.items() if code < STOCHASTIC)
 _NUMBERS = (types.Float, types.Integer, types.Boolean)
 
