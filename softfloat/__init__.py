@@ -16,6 +16,7 @@ from softfloat.array import (
     save,
     zeros,
 )
+from softfloat.audit import audit
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -102,6 +103,7 @@ from softfloat.functional import (
     subtract,
 )
 from softfloat.numba_types import registration as _registration  # noqa: F401
+from softfloat.numba_types.streams import stream
 from softfloat.reductions import cumsum, dot, matmul, mean, norm, prod, sum, vdot
 from softfloat.rounding import Rounding
 from softfloat.status import status
@@ -119,6 +121,7 @@ __all__ = [
     "array",
     "as_format",
     "asarray",
+    "audit",
     "bfloat16",
     "binary16",
     "binary32",
@@ -196,15 +199,16 @@ __all__ = [
     "quantize",
     "remainder",
     "round_to_integral",
-    "scalar",
     "rounding",
     "save",
+    "scalar",
     "scalbn",
     "set_num_threads",
     "signbit",
     "spacing",
     "sqrt",
     "status",
+    "stream",
     "subtract",
     "sum",
     "tf32",

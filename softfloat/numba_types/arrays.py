@@ -133,7 +133,7 @@ def _allocate(cls, size, align):
     return lambda cls, size, align: intrin_alloc(size, align)
 
 
-@overload_attribute(SoftArrayType, "dtype", jit_options=OPTIONS, target="generic")
+@overload_attribute(SoftArrayType, "dtype", target="generic")
 def _dtype(x):
     dtype = dtype_value(x.dtype)
     return lambda x: dtype(x)
@@ -226,7 +226,7 @@ def composed(outer, inner):
     return run
 
 
-@overload_method(SoftArrayType, "astype", jit_options=OPTIONS, target="cpu", prefer_literal=True)
+@overload_method(SoftArrayType, "astype", target="cpu", prefer_literal=True)
 def _astype(x, fmt):
     if isinstance(fmt, (FormatConstant, types.StringLiteral)):
         return lambda x, fmt: array(x, fmt)
@@ -236,7 +236,7 @@ def _astype(x, fmt):
     )
 
 
-@overload_method(SoftArrayType, "to_numpy", jit_options=OPTIONS, target="cpu")
+@overload_method(SoftArrayType, "to_numpy", target="cpu")
 def _to_numpy(x):
     number = np.float32 if x.dtype.carrier == types.float32 else np.float64
 
@@ -249,7 +249,7 @@ def _to_numpy(x):
     return impl
 
 
-@overload_method(SoftArrayType, "view", jit_options=OPTIONS, target="cpu")
+@overload_method(SoftArrayType, "view", target="cpu")
 def _view(x, dtype):
     raise errors.TypingError("a soft array has no view as plain numbers: use .to_numpy()")
 
@@ -313,7 +313,7 @@ def _reduction(run, function, method):
     def choose(a):
         return (lambda a: run(a)) if isinstance(a, SoftArrayType) else None
 
-    @overload_method(SoftArrayType, method, jit_options=OPTIONS, target="cpu")
+    @overload_method(SoftArrayType, method, target="cpu")
     def choose_method(a):
         return lambda a: run(a)
 
@@ -391,7 +391,7 @@ for _function in (operator.matmul, np.dot):
     _product_of(_function)
 
 
-@overload_method(SoftArrayType, "dot", jit_options=OPTIONS, target="cpu")
+@overload_method(SoftArrayType, "dot", target="cpu")
 def _dot_method(a, b):
     return lambda a, b: np.dot(a, b)
 

@@ -6,6 +6,7 @@ They give what softfloat.array gives for the ufuncs of the same names. To add a 
 import functools
 import math
 import operator
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -26,8 +27,8 @@ from softfloat.numba_types.operators import (
     ours,
     reader,
 )
-from softfloat.numba_types.options import OPTIONS, FormatConstant, literal
-from softfloat.ops.error_free import divide_with_error, to_odd
+from softfloat.numba_types.options import FormatConstant, literal
+from softfloat.ops.error_free import divide_with_error, positive_nan, to_odd
 from softfloat.rounding import EVEN, NEGATIVE, POSITIVE, ZERO
 
 
@@ -183,7 +184,7 @@ def _truth(context, builder, signature, arguments):
 @jit(inline=True)
 def _maximum(x, y):
     if x != x or y != y:
-        return x + y
+        return positive_nan(x + y)
     if x == y:
         return y if is_negative(to_bits(x)) else x
     return x if x > y else y
@@ -192,7 +193,7 @@ def _maximum(x, y):
 @jit(inline=True)
 def _minimum(x, y):
     if x != x or y != y:
-        return x + y
+        return positive_nan(x + y)
     if x == y:
         return x if is_negative(to_bits(x)) else y
     return x if x < y else y
@@ -201,14 +202,14 @@ def _minimum(x, y):
 @jit(inline=True)
 def _fmax(x, y):
     if x != x:
-        return y
+        return positive_nan(y)
     return x if y != y else _maximum(x, y)
 
 
 @jit(inline=True)
 def _fmin(x, y):
     if x != x:
-        return y
+        return positive_nan(y)
     return x if y != y else _minimum(x, y)
 
 
@@ -368,7 +369,7 @@ def _truncated(soft):
     return remainder_form(soft, False)
 
 
-QUOTIENTS = {
+QUOTIENTS: dict[Any, Any] = {
     operator.mod: _floored,
     operator.imod: _floored,
     np.remainder: _floored,
@@ -428,18 +429,18 @@ def dtype_value(soft):
     return give
 
 
-@overload_attribute(SoftFloatType, "dtype", jit_options=OPTIONS, target="generic")
+@overload_attribute(SoftFloatType, "dtype", target="generic")
 def _dtype(x):
     dtype = dtype_value(x)
     return lambda x: dtype(x)
 
 
-@overload_attribute(SoftFloatType, "real", jit_options=OPTIONS, target="generic")
+@overload_attribute(SoftFloatType, "real", target="generic")
 def _real(x):
     return lambda x: +x
 
 
-@overload_method(SoftFloatType, "item", jit_options=OPTIONS, target="generic")
+@overload_method(SoftFloatType, "item", target="generic")
 def _item(x):
     return lambda x: np.float64(raw(x))
 
@@ -459,9 +460,7 @@ def target_of(fmt, rules):
     )
 
 
-@overload_method(
-    SoftFloatType, "astype", jit_options=OPTIONS, target="generic", prefer_literal=True
-)
+@overload_method(SoftFloatType, "astype", target="generic", prefer_literal=True)
 def _astype(x, fmt):
     target = target_of(fmt, x.rules)
     near, wrap = forms.from_float(target), wrapper(target)
@@ -479,11 +478,8 @@ def _fma(a, b, c, fmt):
         )
     if soft.stochastic:
         raise errors.TypingError("fma has no stochastic rounding in kernels")
-    x, y, z, run, wrap = (
-        *(reader(soft, k) for k in (a, b, c)),
-        forms.operation(soft, "fma"),
-        wrapper(soft),
-    )
+    x, y, z = (reader(soft, kind) for kind in (a, b, c))
+    run, wrap = forms.operation(soft, "fma"), wrapper(soft)
     return lambda a, b, c, fmt: wrap(run(x(a), y(b), z(c), NO_WORD))
 
 

@@ -5,7 +5,13 @@ from numba.core import errors
 from softfloat.array import SoftArray
 from softfloat.context import active_rounding
 from softfloat.format import Format
-from softfloat.numba_types import arrays, functions, host, operators  # noqa: F401  (they fill numba's tables)
+from softfloat.numba_types import (  # noqa: F401  (they fill numba's tables)
+    arrays,
+    functions,
+    host,
+    operators,
+    streams,
+)
 from softfloat.numba_types.kinds import NEAREST, Rules
 from softfloat.numba_types.options import SATURATIONS, VARIANTS
 from softfloat.operands import hold
