@@ -54,9 +54,10 @@ def _is_binary64(soft):
 
 
 @functools.cache
-def rounder(soft, lane):
+def rounder(soft, lane, keeps_nan=False):
     """round(z, word): a float of the lane rounded by the soft type's fast form; None where there is none.
 
+    keeps_nan : keep the sign of a NaN, where the format has one: an operation's NaN has none, a copied one has.
     Infinities and NaNs need no look where the form gives them back by itself; a NaN may then come back with a sign.
     """
     fmt, rules = soft.fmt, soft.rules
@@ -69,7 +70,7 @@ def rounder(soft, lane):
         rule |= BARE if not rule & special else 0
     round_one = rounding_form(kind, mode, rule)
     words = tuple(fast_constants(kind, fmt, lane, mode, rules.saturate, rules.bits))
-    positive = int(rule & SIGNED_NAN != 0)  # an operation's NaN has no sign of its own
+    positive = int(rule & SIGNED_NAN != 0 and not keeps_nan)
 
     @jit(inline=True)
     def rounded(z, word):

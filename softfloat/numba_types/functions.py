@@ -38,13 +38,13 @@ def in_mode(soft, mode):
 
 
 @functools.cache
-def settled(soft, mode=None):
+def settled(soft, mode=None, keeps_nan=False):
     """f(v): a float64 rounded to the format, as a float of the lane; in the type's mode or another.
 
     Also for exact results, where the format has no -0, no sign, or not the range.
     """
     target = soft if mode is None else in_mode(soft, mode)
-    rounded = forms.rounder(target, FLOAT64.dtype)
+    rounded = forms.rounder(target, FLOAT64.dtype, keeps_nan)
     slow = forms.defined(target, "quantize")
     number = forms.number_type(soft)
     known = int(rounded is not None)
@@ -126,7 +126,7 @@ def _exact(function, compute, mode):
         wrap = wrapper(a)
         if compute in _UNROUNDED and a.fmt.has_negative_zero:
             return lambda a: wrap(compute(raw(a)))
-        settle = settled(a, EVEN if mode is None else mode)
+        settle = settled(a, EVEN if mode is None else mode, True)
         return lambda a: wrap(settle(compute(np.float64(raw(a)))))
 
 
@@ -282,7 +282,7 @@ def _copysign(function):
                 reader(soft, a),
                 reader(soft, b),
                 wrapper(soft),
-                settled(soft, EVEN),
+                settled(soft, EVEN, True),
             )
             # +v: a NaN's sign is that of the canonical one.
             return lambda a, b: wrap(settle(math.copysign(np.float64(x(a)), np.float64(y(b)))))
@@ -329,6 +329,8 @@ def floor_divide_form(soft):
     @jit(inline=True)
     def run(a, b):
         z, e = divide_with_error(a, b)
+        if abs(a) == math.inf and b != 0.0:
+            return number(math.nan)  # as NumPy has it
         if not abs(z) < math.inf or a == 0.0:
             return number(divide(a, b, b, NO_WORD))
         if abs(z) < 1.0:
