@@ -16,7 +16,7 @@ LAYERS = [
     {"formats", "codec", "operands"},
     {"ops"},
     {"backends"},
-    {"functional", "comparison", "reductions", "context", "status"},
+    {"functional", "comparison", "elementary", "reductions", "context", "status"},
     {"array", "numba_types", "scalar", "audit"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
