@@ -52,7 +52,7 @@ def solve(factors, b):
 
 
 def refine(A, b, low, work, high, steps):
-    """The iterates of x: factors in `low`, residuals in `high`, the rest in `work` precision (functions that convert)."""
+    """The iterates of x; low, work and high convert to the precisions of factors, unknowns and residuals."""
     factors = lu(low(A))
     x = work(solve(factors, low(b)))
     iterates = [x]

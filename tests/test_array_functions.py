@@ -42,7 +42,7 @@ def test_every_other_ufunc_is_refused_by_name():
         with pytest.raises(TypeError, match=ufunc.__name__):
             ufunc(*[a] * ufunc.nin)
         refused += 1
-    assert refused > 40
+    assert refused > 10
 
 
 def test_every_other_function_is_refused_by_name():
@@ -214,7 +214,7 @@ def test_out_where_and_dtype():
     out = sf.full(3, 9, BF)
     with sf.status() as s:
         np.divide(a, b, out=out, where=b != 0)
-    assert s.divide_by_zero == 0
+    assert (s.divide_by_zero, s.invalid) == (0, 0)
     assert float(out[1]) == 9
     assert np.add(a, b, dtype=HALF).format == HALF
     flags = np.zeros(3, bool)
@@ -327,7 +327,13 @@ def test_accumulate_outer_reduceat_and_other_folds(fmt):
     assert_same_bits(
         np.maximum.accumulate(a, axis=1).to_numpy(), np.maximum.accumulate(a.to_numpy(), axis=1)
     )
-    assert np.cumulative_sum(a[0], include_initial=True).shape == (7,)
+
+
+@pytest.mark.skipif(not hasattr(np, "cumulative_sum"), reason="NumPy 2.1 and later")
+def test_cumulative_sums_may_start_at_zero():
+    a = soft([[1.0, 2.0], [3.0, 4.0]])
+    assert numbers(np.cumulative_sum(a, axis=1, include_initial=True)) == [[0, 1, 3], [0, 3, 7]]
+    assert numbers(np.cumulative_prod(a[0], include_initial=True)) == [1, 1, 2]
 
 
 def test_at_takes_repeated_indices_in_turn():
@@ -532,7 +538,9 @@ def test_products_add_in_order(fmt):
     assert_equal_to_exact(
         np.vecdot(a[0], a[1]), [np.dot(x, y) for x, y in zip(e[0], e[1], strict=True)]
     )
-    assert_equal_to_exact(np.matvec(a[0], a[1, 0]), np.dot(e[0], e[1, 0]))
+    if hasattr(np, "matvec"):  # NumPy 2.2
+        assert_equal_to_exact(np.matvec(a[0], a[1, 0]), np.dot(e[0], e[1, 0]))
+        assert_equal_to_exact(np.vecmat(a[1, 0, :4], a[0]), np.dot(e[1, 0, :4], e[0]))
     assert_equal_to_exact(np.outer(a[0, 0], a[1]), np.outer(e[0, 0], e[1]))
     assert_equal_to_exact(np.kron(a[0], b[0]), np.kron(e[0], g[0]))
     assert_equal_to_exact(np.einsum("i,j->ij", a[0, 0], b[0, :, 0]), np.outer(e[0, 0], g[0, :, 0]))

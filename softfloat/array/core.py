@@ -24,7 +24,7 @@ from softfloat.array.operators import (
 )
 from softfloat.array.printing import array_text, format_text
 from softfloat.array.registry import call_function
-from softfloat.array.ufuncs import dispatch
+from softfloat.array.ufuncs import call_one, dispatch
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
@@ -82,7 +82,7 @@ class SoftArray(Held):
     T = property(lambda self: self._view(self._values.T))
     mT = property(lambda self: self._view(self._values.mT))  # noqa: N815
     real = property(lambda self: self)
-    flat = property(lambda self: iter(self.ravel()))
+    flat = property(lambda self: Flat(self), doc="The elements in C order, to be read and set.")
     base = property(lambda self: self._values.base)
     flags = property(lambda self: self._values.flags)
 
@@ -237,6 +237,8 @@ class SoftArray(Held):
 
     # ---------------------------------------------------------------- NumPy's protocols
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+        if len(inputs) == 1 and method == "__call__" and out is None and not options:
+            return call_one(ufunc, self)
         if any(not is_operand(x) and x is not None for x in inputs if not isinstance(x, str)):
             return NotImplemented
         return dispatch(ufunc, method, inputs, out, options)
@@ -258,7 +260,6 @@ class SoftArray(Held):
     argpartition = _method(np.argpartition)
     argsort = _method(np.argsort)
     choose = _method(np.choose)
-    clip = _method(np.clip)
     cumprod = _method(np.cumprod)
     cumsum = _method(np.cumsum)
     diagonal = _method(np.diagonal)
@@ -279,6 +280,9 @@ class SoftArray(Held):
     take = _method(np.take)
     trace = _method(np.trace)
     var = _method(np.var)
+
+    def clip(self, min=None, max=None, out=None):
+        return np.clip(self, min, max, out=out)
 
     def compress(self, condition, axis=None, out=None):
         return np.compress(condition, self, axis, out)
@@ -311,6 +315,25 @@ class SoftArray(Held):
         return self
 
     conjugate = conj
+
+
+class Flat:
+    """The elements of a SoftArray in C order: an iterator that can be indexed and set, as ndarray.flat."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __len__(self):
+        return self._array.size
+
+    def __iter__(self):
+        return iter(self._array.ravel())
+
+    def __getitem__(self, key):
+        return hold(self._array._values.flat[key], self._array._format)
+
+    def __setitem__(self, key, x):
+        self._array._values.flat[key] = rounded(x, self._array._format)
 
 
 def _rebuild(values, fmt, scalar):

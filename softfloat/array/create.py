@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 
 import softfloat.array.core  # noqa: F401  (what holds the values)
-from softfloat.array.mixing import rounded
+from softfloat.array.mixing import common_format, leaves, rounded
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import as_format
@@ -17,8 +17,10 @@ from softfloat.operands import Held, exact_parts, held, hold
 def _format_for(x, fmt):
     if fmt is not None:
         return as_format(fmt)
-    if isinstance(x, Held):
-        return x._format
+    if isinstance(x, (Held, list, tuple)):
+        common = common_format(leaves(x))
+        if common is not None:
+            return common
     dtype = getattr(x, "dtype", None)
     if isinstance(dtype, np.dtype) and type(dtype).__module__.startswith("ml_dtypes"):
         return as_format(dtype)
@@ -42,9 +44,6 @@ def array(x, fmt=None, **options):
     fmt = _format_for(x, fmt)
     values = rounded(x, fmt, **options)
     if isinstance(x, (np.ndarray, Held, list, tuple)) or values.ndim:
-        plain = x._values if isinstance(x, Held) else x
-        shared = isinstance(plain, np.ndarray) and np.may_share_memory(values, plain)
-        values = values.copy() if shared or not values.flags.writeable else values
         return held(values, fmt)
     return hold(values, fmt)
 

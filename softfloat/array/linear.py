@@ -5,10 +5,9 @@ import math
 import numpy as np
 
 from softfloat import functional, reductions
-from softfloat.array.mixing import common_format, operand
+from softfloat.array.mixing import common_format, leaves, operand
 from softfloat.array.numeric import soft, sum_
 from softfloat.array.registry import implements, unsupported
-from softfloat.array.structural import leaves
 from softfloat.array.ufuncs import call, rows_of
 from softfloat.context import operation_options
 from softfloat.operands import Held, hold

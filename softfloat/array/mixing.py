@@ -107,8 +107,8 @@ def exact_values(x, fmt):
         place = tuple(int(i) for i in np.argwhere(wrong)[0])
         shown = np.asarray(x)[place]
         raise TypeError(
-            f"cannot mix {fmt.label} values with {_described(x)}: {_place(place)}{shown!s} is no value "
-            f"of {fmt.label}. Round the array first: softfloat.array(x, fmt)"
+            f"cannot mix {fmt.label} values with {_described(x)}: {_place(place)} is {shown!s}, no value "
+            f"of {fmt.label}. Round it first: softfloat.array(x, fmt)"
         )
     return values
 
@@ -120,8 +120,8 @@ def _described(x):
 
 def _place(place):
     if not place:
-        return ""
-    return f"element {place if len(place) > 1 else place[0]}, "
+        return "it"
+    return f"element {place if len(place) > 1 else place[0]}"
 
 
 def without_held(x, fmt=None):
@@ -133,6 +133,15 @@ def without_held(x, fmt=None):
     if isinstance(x, (list, tuple)):
         return [without_held(item, fmt) for item in x]
     return x
+
+
+def leaves(x):
+    """The items of nested lists and tuples."""
+    if isinstance(x, (list, tuple)):
+        for item in x:
+            yield from leaves(item)
+    else:
+        yield x
 
 
 def common_format(operands):

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import functional
+from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import dressed
@@ -76,7 +77,6 @@ def _with_initial(ufunc, start, x, axis, dtype, out, include_initial):
     axis = 0 if axis is None else axis
     result = _running(ufunc, x, axis, dtype, None)
     if include_initial:
-        first = np.full_like(np.take(result, [0], axis) if x.shape[axis] else result, start)
         shape = list(result.shape)
         shape[axis] = 1
         first = np.full_like(result, start, shape=tuple(shape))
@@ -84,13 +84,13 @@ def _with_initial(ufunc, start, x, axis, dtype, out, include_initial):
     return _into(out, result)
 
 
-@implements(np.cumulative_sum, section=SUMS)
+@implements(getattr(np, "cumulative_sum", None), section=SUMS)
 def cumulative_sum(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
     """as cumsum"""
     return _with_initial(np.add, 0, x, axis, dtype, out, include_initial)
 
 
-@implements(np.cumulative_prod, section=SUMS)
+@implements(getattr(np, "cumulative_prod", None), section=SUMS)
 def cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=False):
     """as cumprod"""
     return _with_initial(np.multiply, 1, x, axis, dtype, out, include_initial)
@@ -303,6 +303,17 @@ def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
 def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     """as np.isclose, of all elements"""
     return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
+
+
+@implements(np.linspace, section=STEPS)
+def linspace_(
+    start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None
+):
+    """exact distances between two numbers, each result rounded once, to nearest, as softfloat.linspace"""
+    if np.ndim(start) or np.ndim(stop) or retstep:
+        raise unsupported("np.linspace", "only of two numbers, without retstep=")
+    fmt = common_format([start, stop])
+    return linspace(*(float(soft(x, start, stop)) for x in (start, stop)), num, endpoint, fmt)
 
 
 # ---------------------------------------------------------------- differences

@@ -19,7 +19,7 @@ def implements(*functions, section):
     """Decorator: this is what the NumPy functions mean on SoftArrays; its docstring goes into the documentation."""
 
     def register(implementation):
-        for function in functions:
+        for function in filter(None, functions):  # None: not in this version of NumPy
             FUNCTIONS[function] = implementation
             SECTIONS[function] = section
         return implementation
@@ -34,16 +34,28 @@ def name_of(function):
     return f"{module.replace('numpy', 'np', 1)}.{function.__name__}"
 
 
-def unsupported(name, why="there is no rounded version of it yet"):
+NO_RULE = "there is no rounded version of it yet"
+
+
+def unsupported(name, why=NO_RULE):
     return TypeError(
         f"{name} does not take SoftArrays: {why}. Convert with .to_numpy() to go on in float32 or float64; "
         "docs/arrays.md lists what there is"
     )
 
 
+WHY = {
+    np.save: "use softfloat.save, which keeps the format",
+    np.savez: "use softfloat.save, which keeps the format",
+    np.savez_compressed: "use softfloat.save, which keeps the format",
+    np.result_type: "they have a format, not a dtype; two formats do not mix",
+    np.can_cast: "they have a format, not a dtype",
+}
+
+
 def call_function(function, arguments, options):
     """NEP 18: the registered implementation, or a TypeError."""
     implementation = FUNCTIONS.get(function)
     if implementation is None:
-        raise unsupported(name_of(function))
+        raise unsupported(name_of(function), WHY.get(function, NO_RULE))
     return implementation(*arguments, **options)

@@ -9,21 +9,13 @@ import inspect
 
 import numpy as np
 
-from softfloat.array.mixing import common_format, operand, rounded
+from softfloat.array.create import empty, full
+from softfloat.array.mixing import common_format, leaves, operand, rounded
 from softfloat.array.registry import implements
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
 
 MOVES, INDICES, ASSIGNS = "moving elements", "order, indices and truth", "assigning"
-
-
-def leaves(x):
-    """The items of nested lists and tuples."""
-    if isinstance(x, (list, tuple)):
-        for item in x:
-            yield from leaves(item)
-    else:
-        yield x
 
 
 def _values(x, fmt):
@@ -41,6 +33,8 @@ def dressed(result, fmt):
             return type(result)(*parts)
         return type(result)(parts)
     if isinstance(result, (np.ndarray, np.generic)) and result.dtype.kind == "f":
+        if not fmt.has_zero:  # NumPy fills in zeros, which are no values there
+            result = np.where(result == 0, result.dtype.type(np.nan), result)
         return (
             held(result, fmt)
             if isinstance(result, np.ndarray) and result.ndim
@@ -49,9 +43,19 @@ def dressed(result, fmt):
     return result
 
 
+# NumPy's functions in C, which told their arguments only later than version 2.0.
+_IN_C = {
+    np.concatenate: lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": None,
+    np.where: lambda condition, x=None, y=None: None,
+    np.lexsort: lambda keys, axis=-1: None,
+    np.may_share_memory: lambda a, b, max_work=0: None,
+    np.shares_memory: lambda a, b, max_work=-1: None,
+}
+
+
 def _passed_on(function, names, plain):
     """What calls a NumPy function with values in place of the SoftArrays in the named arguments."""
-    signature = inspect.signature(function)
+    signature = inspect.signature(_IN_C.get(function, function))
 
     def moved(*given, **options):
         bound = signature.bind(*given, **options)
@@ -297,15 +301,20 @@ def fill_diagonal(a, val, wrap=False):
 # ---------------------------------------------------------------- like another array
 def _like(a, fill, dtype, shape):
     fmt = a._format if dtype is None else as_format(dtype)
-    values = np.empty(a.shape if shape is None else shape, fmt.carrier)
-    values[...] = rounded(fill, fmt)
-    return held(values, fmt)
+    return full(a.shape if shape is None else shape, fill, fmt)
 
 
-@implements(np.zeros_like, np.empty_like, section=MOVES)
-def zeros_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None):
+@implements(np.zeros_like, section=MOVES)
+def zeros_like(a, dtype=None, order="K", subok=True, shape=None, *, device=None):
     """zeros of the format, or of the format given as dtype"""
-    return _like(prototype, 0, dtype, shape)
+    return _like(a, 0, dtype, shape)
+
+
+@implements(np.empty_like, section=MOVES)
+def empty_like(prototype, dtype=None, order="K", subok=True, shape=None, *, device=None):
+    """zeros, or ones where the format has no zero"""
+    fmt = prototype._format if dtype is None else as_format(dtype)
+    return empty(prototype.shape if shape is None else shape, fmt)
 
 
 @implements(np.ones_like, section=MOVES)

@@ -239,6 +239,18 @@ def _as_held(x, fmt):
     return x if isinstance(x, Held) else hold(operand(x, fmt), fmt)
 
 
+def call_one(ufunc, a):
+    """A ufunc of one SoftArray and nothing else said: `call` without its questions."""
+    rule = rule_of(ufunc)
+    if len(rule.results) > 1 or not a._values.ndim:
+        return call(ufunc, (a,))
+    fmt = a._format
+    if rule.results[0] == ROUNDED:
+        return hold(rule.run(a._values, fmt, **operation_options()), fmt)
+    value = rule.run(a._values, fmt)
+    return value if rule.results[0] == PLAIN else hold(value, fmt)
+
+
 def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     """A ufunc on SoftArrays and what they may meet; out and where as for NumPy, dtype the format of the result.
 
@@ -325,7 +337,8 @@ def _delivered(value, kind, fmt, target, where):
     plain = kind == PLAIN
     if target is None:
         if where is not True:
-            value = np.where(where, value, np.zeros((), np.asarray(value).dtype))
+            rest = np.asarray(value).dtype.type(0 if plain or fmt.has_zero else 1)
+            value = np.where(where, value, rest)
         if plain:
             return value[()] if isinstance(value, np.ndarray) else value
         return hold(np.asarray(value, fmt.carrier), fmt)
