@@ -68,18 +68,18 @@ def _array_rule(function, result):
             made = SoftArrayType if isinstance(element, SoftFloatType) else types.Array
             return signature(made(element, ndim, "C"), *args)
 
-        operands = 1 if function in functions.EXACT or function in UNARY else 2
+        operands = getattr(function, "nin", 1 if function in functions.EXACT else 2)
 
     return _Rule
 
 
-UNARY = (np.sqrt, np.square, np.reciprocal, np.isnan, np.isinf, np.isfinite, np.signbit)
 ROUNDED = [
     *operators.ARITHMETIC,
     *functions.QUOTIENTS,
     *functions.CHOICES,
     *functions.EXACT,
     *operators.ROOTS,
+    *operators.ELEMENTARY_FUNCTIONS,
     np.square,
     np.reciprocal,
     operator.pow,

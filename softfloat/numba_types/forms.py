@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from softfloat._jit import jit
-from softfloat.bits import fma, resize
+from softfloat.bits import fma, resize, to_bits
 from softfloat.fast import (
     BARE,
     NO_NEGATIVE_ZERO,
@@ -29,7 +29,7 @@ from softfloat.numba_types.kinds import NEAREST, SoftFloatType
 from softfloat.ops.error_free import positive_nan, to_odd
 from softfloat.random import WORD_BITS
 from softfloat.rounding import AWAY, EVEN
-from softfloat.scalar.core import WITH_ERROR, defined_value
+from softfloat.scalar.core import ELEMENTARY, QUICK_BITS, WITH_ERROR, bounds_of, defined_value
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, SQRT, FMA = range(6)
 PLAIN_OPERATIONS = {
@@ -191,7 +191,9 @@ def operation(soft, name):
     rounded = rounder(soft, FLOAT64.dtype)
     if twice and rounded is not None and _nearest_twice(soft):
         return _rounded_once(plain(name), rounded)
-    if name in WITH_ERROR:
+    if name in ELEMENTARY and rounded is not None and _quick(soft):
+        wide = _between_bounds(soft, name, rounded)
+    elif name in WITH_ERROR:
         wide = from_odd(soft, name, not always_inside(soft))
     else:
         wide = defined(soft, name)
@@ -200,6 +202,23 @@ def operation(soft, name):
     @jit(inline=True)
     def run(x, y, z, word):
         return number(wide(np.float64(x), np.float64(y), np.float64(z), word))
+
+    return run
+
+
+def _quick(soft):
+    return soft.fmt.mantissa_bits + (soft.rules.bits if soft.stochastic else 0) <= QUICK_BITS
+
+
+def _between_bounds(soft, name, rounded):
+    """An elementary function in float64: both bounds rounded; the definition where they differ."""
+    bounds, slow = bounds_of(name), defined(soft, name)
+
+    @jit(inline=True)
+    def run(a, b, c, word):
+        low, high = bounds(a, b)
+        x, y = rounded(low, word), rounded(high, word)
+        return x if to_bits(x) == to_bits(y) and low == low else slow(a, b, c, word)
 
     return run
 

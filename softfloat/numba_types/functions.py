@@ -391,7 +391,7 @@ def _divmod(a, b):
         return lambda a, b: (a // b, a % b)
 
 
-# ---------------------------------------------------------------- powers: those that are one operation
+# ---------------------------------------------------------------- powers
 _POWERS = {
     1: lambda a, b: +a,
     2: lambda a, b: a * a,
@@ -406,13 +406,21 @@ def _power(function):
         if soft is None:
             return None
         known, power = literal(b) if not isinstance(b, SoftFloatType) else (False, None)
-        if isinstance(a, SoftFloatType) and known and power in (0, *_POWERS):
-            one, wrap = forms.from_integer(soft), wrapper(soft)
-            return _POWERS[power] if power else lambda a, b: wrap(one(1))
-        raise errors.TypingError(
-            "in a kernel, ** takes a soft number and one of the literal exponents -1, 0, 1, 2; "
-            "write other powers as products, x**0.5 as sqrt(x)"
+        if isinstance(a, SoftFloatType) and known and power in _POWERS:
+            return _POWERS[power]  # one operation
+        deterministic(soft, "** but for the literal exponents -1, 1 and 2")
+        x, y, run, wrap = (
+            reader(soft, a),
+            reader(soft, b),
+            forms.operation(soft, "power"),
+            wrapper(soft),
         )
+
+        def impl(a, b):
+            v, w = x(a), y(b)
+            return wrap(run(v, w, w, NO_WORD))
+
+        return impl
 
 
 for _function in (operator.pow, operator.ipow, pow, math.pow, np.power):

@@ -16,6 +16,7 @@ from softfloat._jit import jit
 from softfloat.numba_types import forms
 from softfloat.numba_types.kinds import PLAIN, SoftFloatType, raw, wrapper
 from softfloat.numba_types.options import OPTIONS, unliteral
+from softfloat.scalar.core import ELEMENTARY
 
 NO_WORD = np.uint64(0)
 
@@ -126,6 +127,73 @@ for _function, _name in ARITHMETIC.items():
 ROOTS = {math.sqrt: "sqrt", np.sqrt: "sqrt"}
 for _function, _name in ROOTS.items():
     _unary(_function, _name)
+
+
+# ---------------------------------------------------------------- elementary functions, by all their names
+_MATH_NAMES = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+    "arctan2": "atan2",
+    "power": "pow",
+}
+
+
+def spellings(name):
+    """The functions of math and NumPy that are an elementary function."""
+    found = (getattr(math, _MATH_NAMES.get(name, name), None), getattr(np, name, None))
+    return [function for function in found if function is not None]
+
+
+def _elementary(function, name):
+    def soft_type(*kinds):
+        return deterministic(meeting(function.__name__, *kinds), function.__name__)
+
+    if ELEMENTARY[name] == 1:
+
+        @ours(function)
+        def choose(a):
+            soft = soft_type(a)
+            if soft is None:
+                return None
+            run, wrap = forms.operation(soft, name), wrapper(soft)
+
+            def impl(a):
+                v = raw(a)
+                return wrap(run(v, v, v, NO_WORD))
+
+            return impl
+
+    else:
+
+        @ours(function)
+        def choose(a, b):
+            soft = soft_type(a, b)
+            if soft is None:
+                return None
+            x, y, run, wrap = (
+                reader(soft, a),
+                reader(soft, b),
+                forms.operation(soft, name),
+                wrapper(soft),
+            )
+
+            def impl(a, b):
+                v, w = x(a), y(b)
+                return wrap(run(v, w, w, NO_WORD))
+
+            return impl
+
+
+# Powers look at literal exponents first: softfloat.numba_types.functions.
+ELEMENTARY_FUNCTIONS = {
+    function: name for name in ELEMENTARY if name != "power" for function in spellings(name)
+}
+for _function, _name in ELEMENTARY_FUNCTIONS.items():
+    _elementary(_function, _name)
 
 
 # ---------------------------------------------------------------- comparisons

@@ -13,6 +13,9 @@ rounding : a softfloat.Rounding, likewise, or a literal name.
 word : for the stochastic modes, the random integer of this rounding, from `random_bits`; it has `bits` bits.
 saturate, variant : literals, as for softfloat.quantize.
 
+The elementary functions of softfloat.elementary are here by the same names. What 124 bits of their results do not
+decide, array functions settle in Python; here those bits are taken as they are. No such operand is known.
+
 Operands are float64, float32 or integers up to 2**53 in magnitude, taken as the exact numbers they are: they need not
 be values of the format. Results are float64 and have the bits of the array functions of the same names; a NaN stays a
 NaN in a format without one. Called from plain Python, they are those array functions on one number.
@@ -24,7 +27,7 @@ import numpy as np
 from numba.core import errors, types
 from numba.extending import overload
 
-from softfloat import functional
+from softfloat import elementary, functional
 from softfloat.formats import as_format
 from softfloat.numba_types.options import (
     OPTIONS,
@@ -66,7 +69,8 @@ def _in_python(function, operands, fmt, rounding, word, saturate, bits, variant)
     )
     options = {"rounding": rounding, "saturate": saturate, "variant": variant, **given}
     numbers = [np.array([x], np.float64) for x in operands]
-    return getattr(functional, function)(*numbers, fmt, **options)[0]
+    module = elementary if function in core.ELEMENTARY else functional
+    return getattr(module, function)(*numbers, fmt, **options)[0]
 
 
 def _check_options(word, bits):
@@ -179,6 +183,14 @@ round_to_integral = _scalar(_unary, "round_to_integral", "x made integral in the
 encode = _scalar(_unary, "encode", "The code, an int64, of x")
 
 
+for (
+    _name,
+    _operands,
+) in core.ELEMENTARY.items():  # exp, log, ..., hypot, power, ...: those of softfloat.elementary
+    _summary = getattr(elementary, _name).__doc__.splitlines()[0].rstrip(".")
+    globals()[_name] = _scalar(_unary if _operands == 1 else _binary, _name, _summary)
+
+
 def decode(code, fmt):
     """The float64 value of an integer code; every NaN code gives the canonical NaN. Bits above the code are ignored."""
     dtype = as_format(fmt).code_dtype
@@ -220,6 +232,7 @@ def _random_bits(seed, index, stream=0, bits=24):
 
 
 __all__ = [
+    *core.ELEMENTARY,
     "add",
     "compare",
     "decode",

@@ -17,6 +17,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from softfloat._jit import both, jit
+from softfloat.backends.elementary import enclose
 from softfloat.bits import (
     and_,
     binade,
@@ -57,6 +58,9 @@ from softfloat.ops.arithmetic import (
     sqrt_parts,
 )
 from softfloat.ops.convert import integral_parts, round_any
+from softfloat.ops.elementary.binary import BINARY
+from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.quick import BINARY_QUICK, UNARY_QUICK
 from softfloat.ops.error_free import (
     divide_with_error,
     fma_with_error,
@@ -75,6 +79,7 @@ from softfloat.rounding import (
     AWAY,
     EQUAL,
     EVEN,
+    FINITE_CLASS,
     INVALID,
     NAN,
     NEGATIVE,
@@ -85,6 +90,7 @@ from softfloat.rounding import (
 )
 
 MANTISSA, EXPONENT = 52, 11  # fields of float64
+QUICK_BITS = 36  # of a significand, random bits included, up to which float64 usually decides an elementary function
 BINARY64_MAX_CODE = 0x7FEFFFFFFFFFFFFF
 
 
@@ -154,9 +160,34 @@ PARTS: tuple[dict[str, Any], ...] = (
 )
 
 
+ELEMENTARY = {**dict.fromkeys(UNARY, 1), **dict.fromkeys(BINARY, 2)}  # operands of each
+
+
+def _elementary_parts(name):
+    """The result to 124 bits; beyond them something non-zero is taken to follow, unless they are known to be all."""
+    operands = ELEMENTARY[name]
+    evaluate = jit(UNARY[name] if operands == 1 else BINARY[name])
+
+    @jit(inline=True)
+    def take(a, b, c, mode, word, bits, variant):
+        first = unpack(signed_bits(a), MANTISSA, EXPONENT)
+        if operands == 1:
+            result = evaluate(*first)
+        else:
+            result = evaluate(*first, *unpack(signed_bits(b), MANTISSA, EXPONENT))
+        kind, negative, exponent, high, low, raised, known = result
+        if kind == FINITE_CLASS and known != DECIDED:
+            low = low | 1
+        return kind, negative, exponent, high, low, raised
+
+    return take
+
+
 @functools.cache
 def exact_parts(operation):
     """parts(a, b, c, mode, word, bits, variant): the exact result as (class, negative, exponent, high, low, flags)."""
+    if operation in ELEMENTARY:
+        return _elementary_parts(operation)
     operands = next(n for n in (1, 2, 3) if operation in PARTS[n])
     parts = PARTS[operands][operation]
 
@@ -309,8 +340,44 @@ def is_binary64(F):
 
 
 @functools.cache
+def bounds_of(name):
+    """f(a, b) -> (low, high) around the result of an elementary function in float64; NaN where it does not know."""
+    operands = ELEMENTARY[name]
+    quick = UNARY_QUICK[name] if operands == 1 else BINARY_QUICK[name]
+
+    @jit(inline=True)
+    def bounds(a, b):
+        if operands == 1:
+            y, e = quick(a)
+        else:
+            y, e = quick(a, b)
+        return enclose(y, e)
+
+    return bounds
+
+
+def _elementary(name):
+    """As `operation`, for an elementary function: two bounds rounded, the definition where they differ."""
+    slow, bounds = defined_value(name), bounds_of(name)
+
+    @jit(inline=True)
+    def run(a, b, c, F, N, mode, saturate, word, bits, variant):
+        if F[MANTISSA_BITS] + (bits if mode >= STOCHASTIC else 0) <= QUICK_BITS:
+            low, high = bounds(a, b)
+            x, x_inside = round_fast(low, F, N, mode, word, bits, variant)
+            y, y_inside = round_fast(high, F, N, mode, word, bits, variant)
+            if x_inside & y_inside & (signed_bits(x) == signed_bits(y)):
+                return x
+        return slow(a, b, c, F, mode, saturate, word, bits, variant)
+
+    return run
+
+
+@functools.cache
 def operation(name):
     """run(a, b, c, F, N, mode, saturate, word, bits, variant): one rounded operation on float64 numbers."""
+    if name in ELEMENTARY:
+        return _elementary(name)
     slow = defined_value(name)
     fast = WITH_ERROR.get(name)
     if fast is None:
