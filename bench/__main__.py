@@ -8,7 +8,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
-SUITES = ("quantize", "arithmetic", "array", "matmul", "startup", "peers")
+SUITES = ("quantize", "arithmetic", "array", "kernels", "matmul", "startup", "peers")
 
 
 def main(arguments):

@@ -109,6 +109,11 @@ for _function in TRUE_OR_FALSE:
     _array_rule(_function, lambda soft: types.boolean)
 
 
+@ours_on_cpu(abs)
+def _abs(a):
+    return (lambda a: np.absolute(a)) if isinstance(a, SoftArrayType) else None
+
+
 def _in_place(function, plain):
     @ours_on_cpu(function)
     def choose(a, b):
