@@ -14,7 +14,9 @@ from numba import prange
 from numba.core.errors import TypingError
 
 import softfloat as sf
-from softfloat.numba_types.kinds import SoftFloatType
+from softfloat.numba_types.forms import rounder
+from softfloat.numba_types.kinds import Rules, SoftFloatType
+from softfloat.rounding import MODES
 
 EVEN, AWAY, ZERO, UP, DOWN, ODD = list(sf.Rounding)[:6]
 # Every way an operation can be done: float32 and float64, with and without error terms, and the definition.
@@ -190,6 +192,42 @@ def test_comparisons_round_numbers_first_and_order_as_arrays_do(fmt):
     assert got[5].any()
     for row, expected in zip(got, want, strict=True):
         assert (row == expected).all()
+
+
+@pytest.mark.parametrize(
+    "fmt",
+    [
+        sf.bfloat16,
+        sf.float8_e5m2,
+        sf.binary32,
+        sf.Format(8, 30),
+        sf.Format(10, 50),
+        sf.Format(9, 1),
+        sf.Format(3, 50),
+    ],
+    ids=lambda f: f.label,
+)
+def test_truncation_by_one_sum_is_the_definition(fmt):
+    round_one = rounder(SoftFloatType(fmt, Rules(MODES[ZERO])), np.dtype(np.float64))
+
+    @numba.njit
+    def run(x, out):
+        for i in range(x.size):
+            out[i] = round_one(x[i], np.uint64(0))
+
+    rng = np.random.default_rng(17)
+    n = 20000
+    low = max(fmt.emin - fmt.mantissa_bits - 3, -1070)
+    x = np.ldexp(rng.standard_normal(n), rng.integers(low, fmt.emax + 2, n))
+    on_grid = sf.quantize(x, fmt, rounding=ZERO).astype(np.float64)
+    beside = np.nextafter(on_grid, rng.choice([-np.inf, np.inf], n))
+    x = np.choose(rng.integers(0, 3, n), [x, on_grid, beside])
+    x[:8] = [0.0, -0.0, math.inf, -math.inf, 5e-324, -5e-324, 1.7e308, fmt.smallest_subnormal]
+    out = np.empty(n)
+    run(x, out)
+    with sf.status():  # the definition
+        want = sf.quantize(x, fmt, rounding=ZERO)
+    assert_same(out, want)
 
 
 # ---------------------------------------------------------------- accumulators and literals

@@ -11,7 +11,21 @@ import math
 import numpy as np
 
 from softfloat._jit import jit
-from softfloat.bits import fma, resize, to_bits
+from softfloat.bits import (
+    binade,
+    fma,
+    magnitude,
+    one_like,
+    or_,
+    resize,
+    shr,
+    sign_bit,
+    sub,
+    to_bits,
+    to_float,
+    top_position,
+    xor,
+)
 from softfloat.fast import (
     BARE,
     NO_NEGATIVE_ZERO,
@@ -28,7 +42,7 @@ from softfloat.format import FLAGS, FLOAT32, FLOAT64, NAN_QUOTIENTS
 from softfloat.numba_types.kinds import NEAREST, SoftFloatType
 from softfloat.ops.error_free import positive_nan, to_odd
 from softfloat.random import WORD_BITS
-from softfloat.rounding import AWAY, EVEN
+from softfloat.rounding import AWAY, EVEN, ZERO
 from softfloat.scalar.core import ELEMENTARY, QUICK_BITS, WITH_ERROR, bounds_of, defined_value
 
 ADD, SUBTRACT, MULTIPLY, DIVIDE, SQRT, FMA = range(6)
@@ -53,6 +67,48 @@ def _is_binary64(soft):
     return whole and fmt.has_infinity and fmt.subnormals is True and rules[:2] == NEAREST[:2]
 
 
+def _truncates(soft, lane):
+    """Whether `_truncation` rounds float64 numbers to the type."""
+    fmt, rules = soft.fmt, soft.rules
+    return (
+        lane == FLOAT64.dtype
+        and rules.mode == ZERO
+        and rules.saturate == 0
+        and fmt.specials == "ieee"
+        and fmt.signed
+        and fmt.subnormals is True
+        and fast_form(fmt, lane, *rules)[0] == SCALED
+    )
+
+
+def _truncation(fmt):
+    """round(z, word) toward zero by one sum, for formats with infinity and gradual underflow.
+
+    Half a step is taken from the magnitude inside the sum that rounds to nearest. A last bit set keeps what already
+    lies on the grid above the tie, and lifts nothing else to the next value; so z need only be the float64 at or below
+    the magnitude. Magnitudes under half a step can leave the binade of the sum, downwards.
+    """
+    m = fmt.mantissa_bits
+    floor, largest, spread = 2.0**fmt.emin, fmt.max, 2.0 ** (52 - m)
+    below = spread - 2.0 ** (-m - 1)  # 53 bits
+    step = fmt.smallest_subnormal
+
+    @jit(inline=True)
+    def rounded(z, word):
+        u = to_bits(z)
+        a = to_float(magnitude(u))
+        E = to_float(binade(u))
+        E = E if E > floor else floor
+        t = fma(E, below, to_float(or_(magnitude(u), one_like(u))))
+        y = fma(-E, spread, t)
+        y = largest if y > largest else y
+        y = y if a < math.inf else a
+        y = 0.0 if a < step else y
+        return to_float(or_(to_bits(y), sign_bit(u)))
+
+    return rounded
+
+
 @functools.cache
 def rounder(soft, lane, keeps_nan=False):
     """round(z, word): a float of the lane rounded by the soft type's fast form; None where there is none.
@@ -64,6 +120,8 @@ def rounder(soft, lane, keeps_nan=False):
     form = fast_form(fmt, lane, *rules)
     if form is None:
         return None
+    if _truncates(soft, lane):
+        return _truncation(fmt)
     kind, mode, rule = form
     if kind == SCALED and mode in (EVEN, AWAY):
         special = OWN_INFINITY | UNSIGNED | NO_NEGATIVE_ZERO | SIGNED_NAN
@@ -124,6 +182,14 @@ def defined(soft, operation):
     return run
 
 
+@jit(inline=True)
+def toward_zero(z, e):
+    """The float64 at or next below the magnitude of the exact result, by the sign of its error."""
+    u = to_bits(z)
+    larger = shr(xor(u, to_bits(e)), top_position(u))
+    return to_float(sub(u, larger)) if abs(e) > 0.0 else z
+
+
 @functools.cache
 def from_odd(soft, operation, checked=True):
     """f(a, b, c, word) on float64 numbers, to odd and then rounded; the definition outside the domain of that.
@@ -137,7 +203,7 @@ def from_odd(soft, operation, checked=True):
     )
     if rounded is None or not _leaves_room(soft):
         return slow
-    mode = soft.rules.mode
+    mode, settle = soft.rules.mode, toward_zero if _truncates(soft, FLOAT64.dtype) else to_odd
     undefined = int(operation == "divide" and soft.fmt.parameters[FLAGS] & NAN_QUOTIENTS != 0)
     checked = int(checked)
 
@@ -148,7 +214,7 @@ def from_odd(soft, operation, checked=True):
             return slow(a, b, c, word)
         if undefined == 1 and b == 0.0:
             return slow(a, b, c, word)
-        return rounded(to_odd(z, e), word)
+        return rounded(settle(z, e), word)
 
     return run
 
@@ -191,6 +257,8 @@ def operation(soft, name):
     rounded = rounder(soft, FLOAT64.dtype)
     if twice and rounded is not None and _nearest_twice(soft):
         return _rounded_once(plain(name), rounded)
+    if name == "multiply" and rounded is not None and _exact_products(soft):
+        return _rounded_once(plain(name), rounded)
     if name in ELEMENTARY and rounded is not None and _quick(soft):
         wide = _between_bounds(soft, name, rounded)
     elif name in WITH_ERROR:
@@ -204,6 +272,11 @@ def operation(soft, name):
         return number(wide(np.float64(x), np.float64(y), np.float64(z), word))
 
     return run
+
+
+def _exact_products(soft):
+    """Whether the product of two values is a float64, so that there is no error to look at."""
+    return 2 * soft.fmt.precision <= 53 and always_inside(soft)
 
 
 def _quick(soft):
