@@ -47,6 +47,16 @@ CASES = [
     (sf.Format(5, 0), EVEN),
 ]
 IDS = [f"{fmt.label}-{mode}" for fmt, mode in CASES]
+DEFAULT = {
+    (sf.binary16, EVEN), (sf.bfloat16, EVEN), (sf.bfloat16, ZERO), (sf.float8_e4m3fn, ODD), (sf.float8_e4m3fnuz, DOWN),
+    (sf.binary32, ZERO), (sf.binary64, EVEN), (sf.dlfloat16, EVEN),
+}  # fmt: skip
+
+
+def thinned(cases):
+    """Cases as parameters: those not in DEFAULT are long."""
+    long = pytest.mark.exhaustive
+    return [pytest.param(*c, marks=() if c in DEFAULT else long) for c in cases]
 
 
 def bits(a):
@@ -101,7 +111,7 @@ def every_operation(x, y, out):
         out[11, i] = a**-1
 
 
-@pytest.mark.parametrize(("fmt", "mode"), CASES, ids=IDS)
+@pytest.mark.parametrize(("fmt", "mode"), thinned(CASES), ids=IDS)
 def test_operations_have_the_bits_of_the_array_functions(fmt, mode):
     x, y = values(fmt, 400, 1), values(fmt, 400, 2)
     got = sf.zeros((12, 400), fmt)
@@ -139,7 +149,9 @@ def unusual_operations(x, y, out):
 UNUSUAL = [c for c in CASES if c[0].exponent_bits < 10 and c[0].signed and c[0] != sf.binary64]
 
 
-@pytest.mark.parametrize(("fmt", "mode"), UNUSUAL[::2], ids=lambda v: getattr(v, "label", str(v)))
+@pytest.mark.parametrize(
+    ("fmt", "mode"), thinned(UNUSUAL), ids=lambda v: getattr(v, "label", str(v))
+)
 def test_remainders_signs_and_integral_values_are_those_of_arrays(fmt, mode):
     x, y = values(fmt, 400, 3), values(fmt, 400, 4)
     got = sf.zeros((13, 400), fmt)
@@ -532,7 +544,7 @@ def fused(x, y, out):
 @pytest.mark.parametrize("fast_first", [True, False])
 @pytest.mark.parametrize(
     ("exponent_bits", "mantissa_bits", "mode"),
-    [(5, 9, EVEN), (8, 6, ZERO), (8, 5, DOWN), (8, 20, EVEN)],
+    [(5, 9, EVEN), (8, 6, ZERO), (8, 20, DOWN)],
 )
 def test_fastmath_of_the_user_changes_nothing(exponent_bits, mantissa_bits, mode, fast_first):
     # A bias of its own, so that nothing of ours was compiled for this format before.

@@ -106,6 +106,35 @@ def test_scalar_functions_have_the_bits_of_the_array_functions(name, operands):
                 raise AssertionError((fmt, str(rounding), error)) from None
 
 
+ELEMENTARY_FORMATS = [sf.bfloat16, sf.float8_e4m3fn, sf.binary32, sf.Format(8, 40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("exp", 1),
+        ("power", 2),
+        *(
+            pytest.param(n, k, marks=pytest.mark.exhaustive)
+            for n, k in sc.core.ELEMENTARY.items()
+            if n not in ("exp", "power")
+        ),
+    ],
+)
+def test_elementary_functions_have_the_bits_of_the_array_functions(name, operands):
+    run = kernel(name, operands)
+    rng = np.random.default_rng(19)
+    x, y = np.ldexp(rng.standard_normal((2, 100)), rng.integers(-12, 5, (2, 100)))
+    x[:5] = [0.0, -0.0, math.inf, math.nan, 1.0]
+    for fmt in ELEMENTARY_FORMATS:
+        for rounding in list(sf.Rounding)[:7]:
+            out = np.empty_like(x)
+            run(x, y, x, out, fmt, rounding, SEED)
+            seed = {"seed": SEED} if rounding is sf.Rounding.STOCHASTIC else {}
+            want = getattr(sf, name)(*(x, y)[:operands], fmt, rounding=rounding, **seed)
+            assert_same_bits(out, want)
+
+
 @numba.njit
 def encode_all(x, out, fmt, rounding):
     for i in range(x.size):
