@@ -608,6 +608,17 @@ def test_formats_that_kernels_have_not_say_so():
             numba.njit(zero_start)(x)
 
 
+GLOBAL = sf.ones(3, "bfloat16")
+
+
+def test_global_arrays_and_parallel_array_expressions_say_so():
+    x = sf.ones(3, "bfloat16")
+    with pytest.raises(TypingError, match="as an argument"):
+        numba.njit(lambda x: x[0] * GLOBAL[0])(x)
+    with pytest.raises(TypingError, match="write a prange loop"):
+        numba.njit(parallel=True)(lambda x: x + x)(x)
+
+
 def test_two_formats_do_not_mix():
     x, y = sf.ones(3, "bfloat16"), sf.ones(3, "binary16")
     kernels = [

@@ -8,6 +8,7 @@ import operator
 
 import numpy as np
 from numba.core import errors, types
+from numba.core.targetconfig import ConfigStack
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import (
     intrinsic,
@@ -50,6 +51,16 @@ def _shape_of(what, args):
     return None if soft is None else (soft, max(getattr(a, "ndim", 0) for a in args))
 
 
+def _refuse_parallel():
+    """numba's parallel=True makes loops of its own of whole-array expressions, and plain arrays for their results."""
+    flags = ConfigStack.top_or_none()
+    if flags is not None and flags.auto_parallel.enabled:
+        raise errors.TypingError(
+            "numba cannot run expressions of whole soft arrays under parallel=True: write a prange loop over the "
+            "elements, or compile the function without parallel=True"
+        )
+
+
 def _array_rule(function, result):
     """Type a ufunc or operator on soft arrays; result(soft) is the type of its elements."""
 
@@ -65,6 +76,8 @@ def _array_rule(function, result):
                 return None
             soft, ndim = found
             element = result(soft)
+            if isinstance(element, SoftFloatType):
+                _refuse_parallel()
             made = SoftArrayType if isinstance(element, SoftFloatType) else types.Array
             return signature(made(element, ndim, "C"), *args)
 

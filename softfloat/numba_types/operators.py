@@ -14,8 +14,9 @@ from numba.extending import lower_cast, overload
 
 from softfloat._jit import jit
 from softfloat.numba_types import forms
-from softfloat.numba_types.kinds import PLAIN, SoftFloatType, raw, wrapper
+from softfloat.numba_types.kinds import PLAIN, SoftArrayType, SoftFloatType, raw, wrapper
 from softfloat.numba_types.options import OPTIONS, unliteral
+from softfloat.operands import Held
 from softfloat.scalar.core import ELEMENTARY
 
 NO_WORD = np.uint64(0)
@@ -310,9 +311,15 @@ def _cast_in(context, builder, source, target, value):
     return context.compile_internal(builder, lambda v: wrap(read(v)), target(source), [value])
 
 
+@lower_constant(SoftArrayType)
 @lower_constant(SoftFloatType)
 def _no_constant(context, builder, kind, value):
-    """numba asks for one where it sums over threads."""
+    """numba asks for one where a kernel has a global SoftArray, and where it sums over threads."""
+    if isinstance(value, Held):
+        raise errors.TypingError(
+            "a global SoftArray would keep the rounding of the call that was compiled first: "
+            "hand it to the kernel as an argument"
+        )
     raise errors.TypingError(
         f"prange has no reduction of {kind}: its order, and so its result, would depend on the number of threads. "
         "Write the terms to an array in the prange loop and sum that in a plain loop after it"
