@@ -1,6 +1,6 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
-from softfloat import engines
+from softfloat import engines, scalar
 from softfloat.array import (
     SoftArray,
     arange,
@@ -16,6 +16,7 @@ from softfloat.array import (
     save,
     zeros,
 )
+from softfloat.audit import audit
 from softfloat.backends.threads import get_num_threads, set_num_threads
 from softfloat.comparison import (
     absolute,
@@ -154,6 +155,8 @@ from softfloat.functional import (
     sqrt,
     subtract,
 )
+from softfloat.numba_types import registration as _registration  # noqa: F401
+from softfloat.numba_types.streams import stream
 from softfloat.products import dot, matmul, vdot
 from softfloat.reductions import cumsum, mean, norm, prod, sum
 from softfloat.rounding import Rounding
@@ -179,6 +182,7 @@ __all__ = [
     "array",
     "as_format",
     "asarray",
+    "audit",
     "bfloat16",
     "binary16",
     "binary32",
@@ -292,6 +296,7 @@ __all__ = [
     "rounding",
     "rsqrt",
     "save",
+    "scalar",
     "scalbn",
     "set_num_threads",
     "signbit",
@@ -303,6 +308,7 @@ __all__ = [
     "sqrt",
     "square",
     "status",
+    "stream",
     "subtract",
     "sum",
     "tan",
