@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 
-from softfloat import engines
 from softfloat.backends.contract import contract, make_nans_canonical
 from softfloat.backends.kernels import (
     Span,
@@ -139,6 +138,8 @@ def matmul(
         wide = _product(left, right, initial, batch, full, how)
     else:
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
+        from softfloat import engines  # many presets: loaded by those who ask for one
+
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
         wide = np.asarray(quantize(found.reshape(full), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
@@ -198,7 +199,9 @@ def _short(a, b, kernel):
 
 def _check_engine(engine, **given):
     """ValueError where an option says what the engine says already."""
-    if not isinstance(engine, engines.Engine):
+    from softfloat.engines import Engine
+
+    if not isinstance(engine, Engine):
         raise TypeError(
             f"engine must be an Engine, such as softfloat.engines.h100_fp8, got {engine!r}"
         )
