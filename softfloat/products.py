@@ -12,7 +12,15 @@ import numpy as np
 
 from softfloat import engines
 from softfloat.backends.contract import contract, make_nans_canonical
-from softfloat.backends.kernels import Span, Words, element_words, kernels, survey
+from softfloat.backends.kernels import (
+    CARRIER_TYPES,
+    Span,
+    Words,
+    element_words,
+    kernels,
+    survey,
+)
+from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
 from softfloat.format import Format
 from softfloat.formats import as_format
@@ -184,8 +192,8 @@ def _short(a, b, kernel):
     if arguments is None:
         return None
     result = np.zeros((m, n), FLOAT32)
-    if n == 1:  # columns are what vectors hold
-        a, b, m, n = b.T, np.ascontiguousarray(a.T), n, m
+    if n == 1 < m:  # columns are what vectors hold
+        a, b, m, n = b.T, transposed(a[None])[0], n, m
     operands = a[None], b[None]
     *choice, direction = arguments
     box, choice = (0, 1, 0, m, 0, n, 0, k), (*choice, kernel.forced)
@@ -316,7 +324,10 @@ class _Arranged:
 
     def _turn(self):
         batches, m, n = self.shape
-        self.a, self.b = self.b.swapaxes(1, 2), self.a.swapaxes(1, 2)
+        # Of other dtypes, and those that lie the other way round already, NumPy's view will do.
+        quick = self.a.dtype in CARRIER_TYPES and self.a.flags.carray
+        turned = transposed(self.a) if quick else self.a.swapaxes(1, 2)
+        self.a, self.b = self.b.swapaxes(1, 2), turned
         self.shape, self.items, self.turned = (batches, n, m), self.items[:, ::-1].copy(), True
 
     def _pair(self):

@@ -116,7 +116,7 @@ def contraction(quick, middle, universal, width):
         else:
             tile(universal, a, b, n, c, stride, constants)
 
-    @jit
+    @jit(inline=True)
     def room_for(like, columns, depth):
         """Buffers for a block: packed B and A, a tile, tallies and bounds of columns, and which panels are packed."""
         panels = (columns + panel - 1) // panel
@@ -126,7 +126,7 @@ def contraction(quick, middle, universal, width):
         ready = np.empty((2, panels), np.bool_)
         return packed_b, packed_a, aligned(ROWS * panel, like), tally, np.empty((panels, 3)), ready
 
-    @jit
+    @jit(inline=True)
     def bound_panels(B, block, room):
         """Bounds of the panels of a block, none of them packed yet."""
         j0, columns, k0, n = block
@@ -137,7 +137,7 @@ def contraction(quick, middle, universal, width):
             found = bounds_of_tally(tally, p * panel, min(panel, columns - p * panel))
             bounds[p, 0], bounds[p, 1], bounds[p, 2] = found
 
-    @jit
+    @jit(inline=True)
     def address_of(p, form, B, words, block, room, factors):
         """Where panel p lies as the form wants it; packed now if it is not yet."""
         j0, columns, k0, n = block
@@ -153,7 +153,7 @@ def contraction(quick, middle, universal, width):
             pack_panel(B, words, k0, n, j, count, panel, rows, both, one, other, target)
         return packed_b.ctypes.data + packed_b.itemsize * place
 
-    @jit
+    @jit(inline=True)
     def form_of(C, where, spread, bounds, limits, forced):
         """The form for part of C: where, as tile_bounds takes it; spread, of the numbers of A."""
         i, height, j, count = where
@@ -161,7 +161,7 @@ def contraction(quick, middle, universal, width):
         form = _chosen(held, minus_zero, spread[0], spread[1], bounds, limits, forced)
         return MIDDLE if none_quick and form == QUICK or none_universal else form
 
-    @jit
+    @jit(inline=True)
     def row_of_tiles(A, B, C, words, i, height, block, room, choice, paired):
         """C += A @ B for a block of B and the rows of a tile."""
         constants, limits, factors, forced = choice

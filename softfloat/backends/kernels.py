@@ -25,6 +25,7 @@ from softfloat.backends.contract import (
 )
 from softfloat.backends.contract import GROWTH as GROWS
 from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP
+from softfloat.backends.packing import transposed
 from softfloat.backends.tiles import ABSENT, WIDE, WIDTH
 from softfloat.bits import (
     UNKNOWN,
@@ -397,10 +398,10 @@ class Words(NamedTuple):
         column_marks(self.key, others[0], box.term, columns[0])
         found = rows, columns
         if self.turned:
-            found = columns.swapaxes(1, 2), rows.swapaxes(1, 2)
+            found = transposed(columns), transposed(rows)
         if self.paired:
             found = np.repeat(columns, count, 2), found[1]
-        return tuple(np.ascontiguousarray(x).view(self.kernel.dtype) for x in found)
+        return tuple(x.view(self.kernel.dtype) for x in found)
 
 
 @jit

@@ -21,6 +21,7 @@ from softfloat.bits import (
 
 # Rows of a tally of columns.
 SUMS, LARGEST, SMALLEST, TALLIES = range(4)
+SQUARE = 32  # of numbers that are transposed at once
 
 
 @jit
@@ -58,7 +59,7 @@ def _after(u):
     return np.float64(to_float(add(u, one_like(u))))
 
 
-@jit
+@jit(inline=True)
 def pack_rows(A, words, i, rows, first, n, width, packed, both):
     """Numbers first to first + n of some rows of A, each repeated over a vector: largest, smallest non-zero magnitude.
 
@@ -82,7 +83,7 @@ def pack_rows(A, words, i, rows, first, n, width, packed, both):
     return _number(largest), _after(smallest)
 
 
-@jit
+@jit(inline=True)
 def pack_lanes(A, words, first, n, j, lanes, width, packed, both):
     """As `pack_rows`, of columns of A: lane l of vector r is column j + r width + l, and there are so many lanes."""
     marks, term0, column0 = words
@@ -103,7 +104,7 @@ def pack_lanes(A, words, first, n, j, lanes, width, packed, both):
     return _number(largest), _after(smallest)
 
 
-@jit
+@jit(inline=True)
 def pack_panel(B, words, first, n, j, count, panel, rows, both, one, other, packed):
     """A panel of B in one or two rows a term: times two factors, or itself and its words; columns B lacks are zero.
 
@@ -166,7 +167,7 @@ def bounds_of_tally(tally, first, count):
     return np.float64(highest), _number(largest), _after(smallest)
 
 
-@jit
+@jit(inline=True)
 def tile_bounds(C, i, rows, j, count):
     """(largest magnitude, whether some number is -0) in part of C."""
     largest, _ = _no_bounds(C[i, j])
@@ -180,7 +181,7 @@ def tile_bounds(C, i, rows, j, count):
     return _number(largest), minus_zero
 
 
-@jit
+@jit(inline=True)
 def copy_in(C, i, rows, j, count, panel, spare):
     """Part of C into a spare tile, zeros around it."""
     spare[:] = spare.dtype.type(0)
@@ -189,7 +190,7 @@ def copy_in(C, i, rows, j, count, panel, spare):
             spare[r * panel + l] = C[i + r, j + l]
 
 
-@jit
+@jit(inline=True)
 def copy_out(spare, panel, C, i, rows, j, count):
     """The numbers that `copy_in` took, back to where they were."""
     for r in range(rows):
@@ -197,7 +198,7 @@ def copy_out(spare, panel, C, i, rows, j, count):
             C[i + r, j + l] = spare[r * panel + l]
 
 
-@jit
+@jit(inline=True)
 def copy_lanes(C, j, count, width, panel, spare, out):
     """Row 0 of C to the places of a spare tile where lanes meet their columns, or back from there (out)."""
     if not out:
@@ -208,3 +209,17 @@ def copy_lanes(C, j, count, width, panel, spare, out):
             C[0, j + l] = spare[place]
         else:
             spare[place] = C[0, j + l]
+
+
+@jit
+def transposed(x):
+    """Batches of matrices, each transposed, in squares that stay in the cache: what NumPy does jumps over pages."""
+    batches, m, n = x.shape
+    out = np.empty((batches, n, m), x.dtype)
+    for e in range(batches):
+        for i in range(0, m, SQUARE):
+            for j in range(0, n, SQUARE):
+                for l in range(j, min(j + SQUARE, n)):  # noqa: E741
+                    for k in range(i, min(i + SQUARE, m)):
+                        out[e, l, k] = x[e, k, l]
+    return out
