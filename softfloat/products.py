@@ -12,13 +12,14 @@ import numpy as np
 
 from softfloat.backends.contract import contract, make_nans_canonical
 from softfloat.backends.kernels import (
+    CARRIER_TYPES,
     Span,
-    column_marks,
+    Words,
     element_words,
     kernels,
-    row_marks,
     survey,
 )
+from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
 from softfloat.format import Format
 from softfloat.formats import as_format
@@ -41,6 +42,7 @@ _SATURATIONS = (False, "finite", "propagate")
 # Random bits by default: as many as every format of up to 11 digits leaves to spare in float32.
 _RANDOM_BITS = 13
 _SHORT = 1 << 20  # multiply-adds of a product that one thread does at once
+_ALONE = np.zeros((1, 2), np.int64)  # the batches of A and B in the only product
 
 
 def _shapes(a, b):
@@ -191,7 +193,13 @@ def _short(a, b, kernel):
     if arguments is None:
         return None
     result = np.zeros((m, n), FLOAT32)
-    if not kernel.run(a, b, result, (a, b), 0, m, *arguments, kernel.forced):
+    if n == 1 < m:  # columns are what vectors hold
+        a, b, m, n = b.T, transposed(a[None])[0], n, m
+    operands = a[None], b[None]
+    *choice, direction = arguments
+    box, choice = (0, 1, 0, m, 0, n, 0, k), (*choice, kernel.forced)
+    whole = result.reshape(1, m, n)
+    if not kernel.run(*operands, whole, _ALONE, operands, box, choice, direction, False):
         return None
     make_nans_canonical(result.reshape(-1))
     return result
@@ -260,6 +268,8 @@ class _Operand:
                 narrower = dtype.itemsize < self.value.dtype.itemsize
                 if narrower and not np.array_equal(x, self.value, equal_nan=True):
                     return None
+        if not x.flags.writeable:
+            x = x.copy()  # another type to the compiler, which would compile everything anew for it
         span = survey(x)
         if span.special and np.isnan(x).any():
             x = np.where(np.isnan(x), dtype.type(np.nan), x)
@@ -287,13 +297,57 @@ def _candidates(how, columns):
     return kernels(product, how.accumulator, to_sum.mode, to_sum.saturate, bits)
 
 
+class _Arranged:
+    """Operands of a product as batches of matrices that suit the kernels; its elements keep their order.
+
+    b shared by all batches: one tall product. One column: one row instead, of the transposed product, since vectors
+    hold columns. A single element in each batch: columns of a and b, in pairs.
+    """
+
+    def __init__(self, a, b, c, rows, columns, full, how):
+        _, m, n = self.shape = (len(rows), *full[-2:])
+        self.a, self.b = (x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]) for x in (a, b))
+        self.c, self.size = c, m
+        self.items = np.stack((rows, columns), 1)
+        self.turned = self.paired = False
+        self._join()
+        if self.shape[2] == 1 and self.shape[1] > 1:
+            self._turn()
+            # Rows of the result that are columns here have words for each batch.
+            if how.choices[1].mode != STOCHASTIC:
+                self._join()
+        if self.shape[1:] == (1, 1) and self.shape[0] > 1:
+            self._pair()
+
+    def _join(self):
+        batches, m, n = self.shape
+        if len(self.b) == 1 and 1 < len(self.a) == batches:
+            self.a = self.a.reshape(1, batches * m, self.a.shape[2])
+            self.shape, self.items, self.size = (1, batches * m, n), _ALONE, batches * m
+
+    def _turn(self):
+        batches, m, n = self.shape
+        # Of other dtypes, and those that lie the other way round already, NumPy's view will do.
+        quick = self.a.dtype in CARRIER_TYPES and self.a.flags.carray
+        turned = transposed(self.a) if quick else self.a.swapaxes(1, 2)
+        self.a, self.b = self.b.swapaxes(1, 2), turned
+        self.shape, self.items, self.turned = (batches, n, m), self.items[:, ::-1].copy(), True
+
+    def _pair(self):
+        self.a = self.a[self.items[:, 0], 0].T[None]
+        self.b = self.b[self.items[:, 1], :, 0].T[None]
+        self.shape, self.items, self.turned = (1, 1, self.shape[0]), _ALONE, True
+        self.paired = True
+
+
 def _by_kernels(a, b, c, rows, columns, full, how):
     """As `_product` by the vector kernels, or None outside their domain."""
-    if active_status():
-        return None
-    left, right = _Operand(a), _Operand(b)
-    start = None if c is None or how.order == BLOCKED else _Operand(c)
     candidates = _candidates(how, full[-1])
+    if active_status() or not candidates:
+        return None
+    whole = _Arranged(a, b, c, rows, columns, full, how)
+    left, right = _Operand(whole.a), _Operand(whole.b)
+    start = None if c is None or how.order == BLOCKED else _Operand(c)
     for kernel, content in [*((k, False) for k in candidates), *((k, True) for k in candidates)]:
         found = [None if x is None else x.within(kernel.dtype) for x in (left, right, start)]
         if found[0] is None or found[1] is None or (start is not None and found[2] is None):
@@ -305,7 +359,7 @@ def _by_kernels(a, b, c, rows, columns, full, how):
         if arguments is None:
             continue
         arrays = [None if x is None else x[0] for x in found]
-        task = _Task(kernel, arguments, rows, columns, full, how)
+        task = _Task(kernel, arguments, whole, a.shape[-1], how, how.offset // max(full[-1], 1))
         total = task.blocked(*arrays[:2], c) if how.order == BLOCKED else task.all(*arrays)
         if total is not None:
             return task.finished(total, full, c is not None)
@@ -317,62 +371,47 @@ def _all_values(x, fmt):
 
 
 class _Task:
-    """One product by one kernel: batches, blocks of terms, and the last rounding."""
+    """One product by one kernel: blocks of terms, and the last rounding.
 
-    def __init__(self, kernel, arguments, rows, columns, full, how):
-        self.kernel, self.arguments = kernel, arguments
-        self.rows, self.columns, self.how = rows, columns, how
-        self.shape = (len(rows), *full[-2:])
+    whole : the operands, arranged.   row : the number of the result's first row.
+    """
+
+    def __init__(self, kernel, arguments, whole, terms, how, row):
+        self.kernel, self.arguments, self.whole = kernel, arguments, whole
+        self.terms, self.how, self.row, self.shape = terms, how, row, whole.shape
 
     def all(self, left, right, start):
         """The sums of all terms, or None."""
         result = np.zeros(self.shape, self.kernel.dtype)
         if start is not None:
             result[...] = start.reshape(self.shape)
-        return result if self._contract(left, right, result, 0) else None
+        return result if self._contract((left, right), result, 0, self.terms) else None
 
     def blocked(self, left, right, start):
         """The sums of the blocks, added up in the outer format, or None."""
-        how, terms = self.how, left.shape[-1]
+        how = self.how
         total = np.zeros(self.shape) if start is None else start.reshape(self.shape)
-        for first in range(0, terms, how.block):
-            part = slice(first, first + how.block)
+        for first in range(0, self.terms, how.block):
             block = np.zeros(self.shape, self.kernel.dtype)
-            x = np.ascontiguousarray(left[..., part])
-            y = np.ascontiguousarray(right[..., part, :])
-            if not self._contract(x, y, block, first):
+            last = min(first + how.block, self.terms)
+            if not self._contract((left, right), block, first, last):
                 return None
             step = PLACES * first + AT_OUTER
             total = add(total, block, how.outer, **self._rounding(how.choices[1], step))
         return total
 
-    def _contract(self, left, right, result, first):
-        """Terms first, first + 1, ... of all batches onto the result; False if the kernels must not run."""
-        _, m, n = self.shape
-        terms = left.shape[-1]
-        if not result.size or not terms:
+    def _contract(self, operands, result, first, last):
+        """Terms first, first + 1, ..., last - 1 onto the result; False if the kernels must not run."""
+        if not result.size:
             return True
-        left, right = left.reshape(-1, m, terms), right.reshape(-1, terms, n)
-        columns = self._column_marks(terms, first) if self.kernel.words else None
-        for i, (row, column) in enumerate(zip(self.rows, self.columns, strict=True)):
-            x, y = left[row], right[column]
-            marks = (x, y) if columns is None else (self._row_marks(i, terms, first), columns)
-            run, forced = self.kernel.run, self.kernel.forced
-            if not contract(run, self.arguments, x, y, result[i], marks, forced):
-                return False
-        return True
-
-    def _row_marks(self, batch, terms, first):
-        m = self.shape[1]
-        marks = np.empty((m, terms), self.kernel.integers)
-        row = self.how.offset // self.shape[2] + batch * m
-        row_marks(self.how.key, row, first, marks)
-        return marks.view(self.kernel.dtype)
-
-    def _column_marks(self, terms, first):
-        marks = np.empty((terms, self.shape[2]), self.kernel.integers)
-        column_marks(self.how.key, 0, first, marks)
-        return marks.view(self.kernel.dtype)
+        whole, words = self.whole, None
+        if self.kernel.words:
+            words = Words(
+                self.how.key, self.kernel, whole.size, self.row, whole.turned, whole.paired
+            )
+        kernel, terms = self.kernel, (first, last)
+        call = kernel.run, self.arguments, operands, result, whole.items, words, terms
+        return contract(*call, whole.paired, kernel.forced)
 
     def _rounding(self, choice, step):
         """Options of a rounding of all elements, whose words are those of an operation of theirs."""

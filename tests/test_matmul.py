@@ -511,6 +511,83 @@ def test_thread_count_does_not_matter(name):
     assert_same_bits(results[0], results[2])
 
 
+@contextlib.contextmanager
+def small_boxes():
+    """Cut even small products into many boxes, on three threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("SHARED", 1),
+            ("OF_A_THREAD", 64),
+            ("AT_ONCE", 1 << 14),
+            ("TERMS", 300),
+        ):
+            patch.setattr(contract, name, value)
+        patch.setattr(contract, "get_num_threads", lambda: 3)
+        yield
+
+
+@pytest.mark.parametrize(
+    "options", [{}, RANDOM, {**RANDOM, "order": "blocked", "block": 64}], ids=str
+)
+def test_the_cut_into_boxes_does_not_matter(options):
+    rng = np.random.default_rng(5)
+    for left, right in [((130, 70), (70, 200)), ((3, 700), (700, 45)), ((9, 5, 70), (9, 70, 33))]:
+        a, b = tricky("binary16", left, "spread", rng), tricky("binary16", right, "spread", rng)
+        expected = products.matmul(a, b, "bfloat16", **options)
+        with small_boxes():
+            assert_same_bits(products.matmul(a, b, "bfloat16", **options), expected)
+
+
+@pytest.mark.parametrize("cut", [contextlib.nullcontext, small_boxes])
+@pytest.mark.parametrize("options", [{}, RANDOM, {**RANDOM, "offset": 6}], ids=str)
+def test_batches_and_single_columns_are_the_definition(options, cut):
+    rng = np.random.default_rng(6)
+    for left, right in [
+        ((70, 1, 40), (70, 40, 1)),
+        ((3, 40), (7, 40, 1)),
+        ((1, 40), (7, 40, 1)),
+        ((7, 3, 40), (7, 40, 1)),
+        ((7, 1, 40), (40, 1)),
+        ((7, 3, 40), (40, 2)),
+        ((2, 1, 3, 40), (3, 40, 6)),
+        ((90, 300), (300, 1)),
+        ((1, 300), (300, 90)),
+    ]:
+        for kind in ("spread", "specials"):
+            a, b = tricky("bfloat16", left, kind, rng), tricky("bfloat16", right, kind, rng)
+            c = tricky("bfloat16", (left[-2], right[-1]), kind, rng)
+            for given in ({}, {"c": c}):
+                with cut():
+                    got = products.matmul(a, b, "bfloat16", **options, **given)
+                assert_same_bits(got, defined(a, b, "bfloat16", **options, **given))
+
+
+def test_boxes_cover_each_element_once():
+    for batches, m, n, k in [
+        (1, 512, 512, 512),
+        (1, 64, 25088, 576),
+        (5, 900, 70, 400),
+        (999, 4, 4, 4),
+    ]:
+        for threads in (1, 2, 3):
+            seen = np.zeros((batches, m, n), np.int8)
+            for box in contract._boxes(batches, m, n, (0, k), threads):
+                seen[box.first : box.last, box.row : box.row_end, box.column : box.column_end] += 1
+                assert (box.term, box.term_end) == (0, k)
+            assert (seen == 1).all()
+
+
+def test_read_only_operands_compile_nothing_anew():
+    a, b = operands(sf.bfloat16, (5, 6, 7), "specials")
+    expected = products.matmul(a, b, "bfloat16")
+    fmt = sf.bfloat16
+    run = kernels(fmt, fmt, EVEN, 0, 0)[0].run
+    before = len(run.signatures)
+    a.flags.writeable = b.flags.writeable = False
+    assert_same_bits(products.matmul(a, b, fmt), expected)
+    assert len(run.signatures) == before
+
+
 def test_inputs_stay_as_they_were():
     a, b = operands(sf.bfloat16, (5, 6, 7), "specials")
     a[0, 0] = np.uint32(0xFFC12345).view(np.float32)

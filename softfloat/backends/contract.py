@@ -1,43 +1,44 @@
 """Matrix products by vector kernels: blocks that fit in the caches, each tile by the cheapest form that is right.
 
-C is cut into tiles of 4 rows by two vectors, the inner index into blocks of 256. Before a tile takes its part of a
-block, bounds on what can appear there choose among three forms (softfloat.ops.linalg): the quickest, one for subnormal
-products, and one for everything. They agree bit for bit wherever more than one is right, so the choice, like the number
-of threads, decides the speed only. Rows are split over threads.
+C is cut into tiles, B into blocks of 256 terms by up to 512 columns. Before a tile takes its part of a block, bounds on
+what can appear there choose among three forms (softfloat.ops.linalg): the quickest, one for subnormal products, and one
+for everything. They agree bit for bit wherever more than one is right, so the choice, like the cut of the work into
+boxes for threads, decides the speed only.
 
 Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication (2008), for the blocking.
 """
 
 import functools
+from typing import NamedTuple
 
-import llvmlite.binding
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import config
-from numba.extending import intrinsic
 
 from softfloat._jit import jit
 from softfloat.backends.direction import NEAREST, set_direction
-from softfloat.backends.threads import run_chunks
+from softfloat.backends.packing import (
+    TALLIES,
+    aligned,
+    bounds_of_tally,
+    copy_in,
+    copy_lanes,
+    copy_out,
+    pack_lanes,
+    pack_panel,
+    pack_rows,
+    tally_columns,
+    tile_bounds,
+)
+from softfloat.backends.threads import get_num_threads, run_parts
+from softfloat.backends.tiles import ABSENT, ROWS, VECTORS, WIDE, WIDTH, tile
 from softfloat.bits import (
     UNKNOWN,
-    add,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
-    magnitude,
-    one_like,
-    or_,
     quiet_nan_like,
-    sub,
     to_bits,
     to_float,
-    umax,
-    umin,
-    xor,
-    zero_like,
 )
-from softfloat.format import CARRIERS, Format
+from softfloat.format import CARRIERS
 from softfloat.ops.linalg import (
     BITS_HALF,
     BITS_KEEP,
@@ -45,7 +46,6 @@ from softfloat.ops.linalg import (
     BITS_SHIFT,
     CLAMP,
     CONSTANTS,
-    DOUBLE,
     GRID,
     INFINITE,
     LARGEST,
@@ -57,322 +57,27 @@ from softfloat.ops.linalg import (
     SPLITTER,
     WORD_KEEP,
     WORD_SHIFT,
-    Vectors,
     panel_rows,
     product_way,
-    step,
 )
 
-ROWS, VECTORS = 4, 2  # of a tile
 DEPTH = 256  # terms of a block
 COLUMNS = 512  # of a block of B
-PRODUCTS_PER_UNIT = 16  # multiply-adds that count as one element when work is split over threads
-UNITS_AT_ONCE = 1 << 27  # between two looks at Ctrl-C
-WORD = ir.IntType(64)
+PANEL = VECTORS * WIDTH  # columns of a tile in float32
+# What packing costs, in multiply-adds of a full tile: for a number of A in each block of columns, and for one of B.
+PACK_A, PACK_B = 40, 12
+SHARED = 1 << 21  # multiply-adds that are worth waking a second thread for
+OF_A_THREAD = 1 << 25  # that a thread does at once, if there is more work
+AT_ONCE = 1 << 30  # multiply-adds of a box at most: between two looks at Ctrl-C
+NUMBERS = 1 << 24  # of the operands of a box: how many words it may need
+TERMS = 1 << 20  # of a box
 # The three forms of a kernel: where no product is subnormal, where none is too large, and for everything.
 QUICK, MIDDLE, UNIVERSAL = range(3)
-ABSENT = -1
 ANY = -1  # no form is forced
-WIDE = 1 << 12  # added to the code of a form in float64
 # What the choice of a form looks at: growth of a sum by the roundings of a block and an absolute slack; the largest sum
 # and the largest factor that the first two forms take; the smallest product that the quick one takes; whether they
 # lose the sign of a zero.
 GROWTH, SLACK, LARGEST_SUM, LARGEST_FACTOR, LEAST_PRODUCT, LOSES_ZEROS, LIMITS = range(7)
-
-
-def _processor():
-    """(numbers in a vector, whether AVX-512 has its range instruction) on the processor that numba compiles for."""
-    if config.CPU_FEATURES is None:
-        features = llvmlite.binding.get_host_cpu_features()
-    else:
-        features = {text[1:]: text[0] == "+" for text in config.CPU_FEATURES.split(",") if text}
-    wide = bool(features.get("avx512f"))
-    return 16 if wide else 8, wide and bool(features.get("avx512dq"))
-
-
-WIDTH, RANGE_INSTRUCTION = _processor()
-PANEL = VECTORS * WIDTH  # columns of a tile in float32
-ALIGNMENT = 4 * WIDTH
-
-
-def _constant(n):
-    return ir.Constant(WORD, n)
-
-
-def _load(builder, pointer, kind, alignment):
-    found = builder.load(builder.bitcast(pointer, kind.as_pointer()))
-    found.align = alignment
-    return found
-
-
-def _store(builder, value, pointer, alignment):
-    builder.store(value, builder.bitcast(pointer, value.type.as_pointer())).align = alignment
-
-
-def _emitter(builder, wide):
-    """The emitter for a carrier, and the type of pointers to its numbers."""
-    v = Vectors(builder, WIDTH // 2 if wide else WIDTH, RANGE_INSTRUCTION, wide)
-    return v, v.number_type.as_pointer()
-
-
-def _counted_loop(builder, n, carried, body):
-    """The values carried through body(k, values) for k = 0 to n - 1."""
-    before = builder.block
-    loop, after = builder.append_basic_block(), builder.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", n, _constant(0)), loop, after)
-    builder.position_at_end(loop)
-    k = builder.phi(WORD)
-    k.add_incoming(_constant(0), before)
-    running = [builder.phi(value.type) for value in carried]
-    for phi, initial in zip(running, carried, strict=True):
-        phi.add_incoming(initial, before)
-    done = body(k, running)
-    following = builder.add(k, _constant(1))
-    k.add_incoming(following, loop)
-    for phi, value in zip(running, done, strict=True):
-        phi.add_incoming(value, loop)
-    builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
-    builder.position_at_end(after)
-    results = [builder.phi(value.type) for value in carried]
-    for phi, initial, value in zip(results, carried, done, strict=True):
-        phi.add_incoming(initial, before)
-        phi.add_incoming(value, loop)
-    return results
-
-
-def _emit_tile(builder, code, wide, a, b, n, c, stride, constants):
-    v, numbers = _emitter(builder, wide)
-    factor_rows, rows = panel_rows(code)
-    a, b, c, constants = (builder.inttoptr(x, numbers) for x in (a, b, c, constants))
-    loaded = [
-        v.splat(builder.load(builder.gep(constants, [_constant(j)]))) for j in range(2 * CONSTANTS)
-    ]
-    places = [(i, j) for i in range(ROWS) for j in range(VECTORS)]
-    targets = [
-        builder.gep(c, [builder.add(builder.mul(_constant(i), stride), _constant(j * v.width))])
-        for i, j in places
-    ]
-    lowest = 8 if wide else 4
-
-    def vector(pointer, index):
-        return _load(
-            builder, builder.gep(pointer, [_constant(index * v.width)]), v.floats, ALIGNMENT
-        )
-
-    def terms(k, sums):
-        row = builder.gep(b, [builder.mul(k, _constant(rows * VECTORS * v.width))])
-        column = builder.gep(a, [builder.mul(k, _constant(ROWS * factor_rows * v.width))])
-        panels = [[vector(row, copy * VECTORS + j) for copy in range(rows)] for j in range(VECTORS)]
-        done = []
-        for i in range(ROWS):
-            factors = [vector(column, i * factor_rows + f) for f in range(factor_rows)]
-            for j in range(VECTORS):
-                done.append(step(v, code, sums[i * VECTORS + j], factors, panels[j], loaded))
-        return done
-
-    sums = [_load(builder, t, v.floats, lowest) for t in targets]
-    for value, target in zip(_counted_loop(builder, n, sums, terms), targets, strict=True):
-        _store(builder, value, target, lowest)
-
-
-@intrinsic(prefer_literal=True)
-def _tile(context, code, a, b, n, c, stride, constants):
-    """acc + a * b for n terms of a tile, by the form of a code; all are addresses, but n and stride.
-
-    a : n groups of ROWS vectors, each one number repeated (or pairs of them: number, word).   b : n groups of one or
-    two panel rows, as the form wants them.   c : ROWS rows of a panel, `stride` numbers apart, read and written.
-    """
-    if not isinstance(code, types.IntegerLiteral):
-        return None
-    number = code.literal_value
-
-    def generate(context, builder, signature, arguments):
-        if number != ABSENT:
-            _emit_tile(builder, number % WIDE, number >= WIDE, *arguments[1:])
-        return context.get_dummy_value()
-
-    return types.void(code, *[types.intp] * 6), generate
-
-
-@intrinsic
-def _spread(context, address, x):
-    """Store a number once in every place of a vector."""
-
-    def generate(context, builder, signature, arguments):
-        v, numbers = _emitter(builder, arguments[1].type == DOUBLE)
-        pointer = builder.inttoptr(arguments[0], numbers)
-        _store(builder, v.splat(arguments[1]), pointer, ALIGNMENT)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, x), generate
-
-
-def _copy_panel_row(builder, wide, source, target, change):
-    v, numbers = _emitter(builder, wide)
-    source, target = (builder.inttoptr(x, numbers) for x in (source, target))
-    for j in range(VECTORS):
-        place = [_constant(j * v.width)]
-        x = _load(builder, builder.gep(source, place), v.floats, 8 if wide else 4)
-        _store(builder, change(v, x), builder.gep(target, place), ALIGNMENT)
-
-
-@intrinsic
-def _scaled_row(context, source, target, factor):
-    """The numbers of a panel row times a factor, from anywhere to an aligned place."""
-
-    def generate(context, builder, signature, arguments):
-        source, target, factor = arguments
-        scale = lambda v, x: builder.fmul(x, v.splat(factor))  # noqa: E731
-        _copy_panel_row(builder, factor.type == DOUBLE, source, target, scale)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, factor), generate
-
-
-@intrinsic
-def _copied_row(context, source, target, like):
-    """The bits of a panel row, from anywhere to an aligned place."""
-
-    def generate(context, builder, signature, arguments):
-        source, target, like = arguments
-        _copy_panel_row(builder, like.type == DOUBLE, source, target, lambda v, x: x)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, like), generate
-
-
-@jit
-def _aligned(n, like):
-    """n numbers at a multiple of 64 bytes."""
-    block = np.empty(n + 16, like.dtype)
-    skip = ((-block.ctypes.data) % 64) // block.itemsize
-    return block[skip : skip + n]
-
-
-@jit
-def _bounds_of(row, largest, smallest):
-    """Bits of the largest magnitude, and of the smallest non-zero one less one, of a row and of what came before."""
-    for k in range(row.size):
-        u = magnitude(to_bits(row[k]))
-        largest = umax(largest, u)
-        smallest = umin(smallest, sub(u, one_like(u)))
-    return largest, smallest
-
-
-@jit
-def _no_bounds(like):
-    """What _bounds_of begins with."""
-    zero = zero_like(to_bits(like))
-    return zero, sub(zero, one_like(zero))
-
-
-@jit
-def _number(u):
-    return np.float64(to_float(u))
-
-
-@jit
-def _after(u):
-    return np.float64(to_float(add(u, one_like(u))))
-
-
-@jit
-def _pack_rows(A, words, i, rows, first, n, width, packed, both):
-    """Numbers first to first + n of some rows of A, each repeated over a vector: largest, smallest non-zero magnitude.
-
-    Rows that a tile lacks repeat the last one. With `both`, each is followed by its word.
-    """
-    address = packed.ctypes.data
-    largest, smallest = _no_bounds(packed[0])
-    size = width * packed.itemsize
-    count = 2 if both else 1
-    for r in range(ROWS):
-        own = i + min(r, rows - 1)
-        row = A[own, first : first + n]
-        largest, smallest = _bounds_of(row, largest, smallest)
-        for k in range(n):
-            _spread(address + size * (k * ROWS + r) * count, row[k])
-        if both:
-            marks = words[own, first : first + n]
-            for k in range(n):
-                _spread(address + size * ((k * ROWS + r) * 2 + 1), marks[k])
-    return _number(largest), _after(smallest)
-
-
-@jit
-def _pack_panel(B, words, first, n, j, count, panel, rows, both, one, other, packed):
-    """A panel of B in one or two rows a term: times two factors, or itself and its words; columns B lacks are zero."""
-    address, size = packed.ctypes.data, packed.itemsize
-    none = packed.dtype.type(0)
-    for k in range(n):
-        row = B[first + k]
-        place = rows * k * panel
-        if count == panel:
-            source = row.ctypes.data + size * j
-            _scaled_row(source, address + size * place, one)
-            if both:
-                source = words[first + k].ctypes.data + size * j
-                _copied_row(source, address + size * (place + panel), one)
-            elif rows == 2:
-                _scaled_row(source, address + size * (place + panel), other)
-        else:
-            packed[place : place + rows * panel] = none
-            for l in range(count):  # noqa: E741
-                packed[place + l] = row[j + l] * one
-                if both:
-                    packed[place + panel + l] = words[first + k, j + l]
-                elif rows == 2:
-                    packed[place + panel + l] = row[j + l] * other
-
-
-@jit
-def _panel_bounds(B, first, n, j, count, sums):
-    """(largest sum of magnitudes of a column, largest and smallest non-zero magnitude) of part of a panel."""
-    none = sums.dtype.type(0)
-    sums[:count] = none
-    largest, smallest = _no_bounds(none)
-    for k in range(first, first + n):
-        row = B[k, j : j + count]
-        for l in range(count):  # noqa: E741
-            u = magnitude(to_bits(row[l]))
-            sums[l] += abs(row[l])
-            largest = umax(largest, u)
-            smallest = umin(smallest, sub(u, one_like(u)))
-    highest = none
-    for l in range(count):  # noqa: E741
-        if not sums[l] <= highest:  # a NaN wins, and stays: nothing is below it
-            highest = sums[l] if highest == highest else highest
-    return np.float64(highest), _number(largest), _after(smallest)
-
-
-@jit
-def _tile_bounds(C, i, rows, j, count):
-    """(largest magnitude, whether some number is -0) in part of C."""
-    largest, _ = _no_bounds(C[i, j])
-    minus_zero = False
-    for r in range(i, i + rows):
-        row = C[r, j : j + count]
-        for l in range(count):  # noqa: E741
-            u = to_bits(row[l])
-            largest = umax(largest, magnitude(u))
-            minus_zero |= (u != zero_like(u)) & (magnitude(u) == zero_like(u))
-    return _number(largest), minus_zero
-
-
-@jit
-def _copy_in(C, i, rows, j, count, panel, spare):
-    """Part of C into a spare tile, zeros around it."""
-    spare[:] = spare.dtype.type(0)
-    for r in range(rows):
-        for l in range(count):  # noqa: E741
-            spare[r * panel + l] = C[i + r, j + l]
-
-
-@jit
-def _copy_out(spare, panel, C, i, rows, j, count):
-    for r in range(rows):
-        for l in range(count):  # noqa: E741
-            C[i + r, j + l] = spare[r * panel + l]
 
 
 @jit
@@ -405,93 +110,122 @@ def contraction(quick, middle, universal, width):
     @jit
     def run_tile(form, a, b, n, c, stride, constants):
         if form == QUICK:
-            _tile(quick, a, b, n, c, stride, constants)
+            tile(quick, a, b, n, c, stride, constants)
         elif form == MIDDLE:
-            _tile(middle, a, b, n, c, stride, constants)
+            tile(middle, a, b, n, c, stride, constants)
         else:
-            _tile(universal, a, b, n, c, stride, constants)
+            tile(universal, a, b, n, c, stride, constants)
+
+    @jit(inline=True)
+    def room_for(like, columns, depth):
+        """Buffers for a block: packed B and A, a tile, tallies and bounds of columns, and which panels are packed."""
+        panels = (columns + panel - 1) // panel
+        packed_b = aligned((2 if apart else 1) * panels * rows * depth * panel, like)
+        packed_a = aligned(depth * ROWS * width * vectors, like)
+        tally = np.empty((TALLIES, columns), like.dtype)
+        ready = np.empty((2, panels), np.bool_)
+        return packed_b, packed_a, aligned(ROWS * panel, like), tally, np.empty((panels, 3)), ready
+
+    @jit(inline=True)
+    def bound_panels(B, block, room):
+        """Bounds of the panels of a block, none of them packed yet."""
+        j0, columns, k0, n = block
+        _, _, _, tally, bounds, ready = room
+        tally_columns(B, k0, n, j0, columns, tally)
+        ready[:] = False
+        for p in range((columns + panel - 1) // panel):
+            found = bounds_of_tally(tally, p * panel, min(panel, columns - p * panel))
+            bounds[p, 0], bounds[p, 1], bounds[p, 2] = found
+
+    @jit(inline=True)
+    def address_of(p, form, B, words, block, room, factors):
+        """Where panel p lies as the form wants it; packed now if it is not yet."""
+        j0, columns, k0, n = block
+        packed_b, ready = room[0], room[5]
+        kept = 1 if apart and form == QUICK else 0
+        size = packed_b.size // ((2 if apart else 1) * ready.shape[1])
+        place = (kept * ready.shape[1] + p) * size
+        if not ready[kept, p]:
+            ready[kept, p] = True
+            one, other = factors[2 - 2 * kept], factors[3 - 2 * kept]
+            j, count = j0 + p * panel, min(panel, columns - p * panel)
+            target = packed_b[place : place + size]
+            pack_panel(B, words, k0, n, j, count, panel, rows, both, one, other, target)
+        return packed_b.ctypes.data + packed_b.itemsize * place
+
+    @jit(inline=True)
+    def form_of(C, where, spread, bounds, limits, forced):
+        """The form for part of C: where, as tile_bounds takes it; spread, of the numbers of A."""
+        i, height, j, count = where
+        held, minus_zero = tile_bounds(C, i, height, j, count)
+        form = _chosen(held, minus_zero, spread[0], spread[1], bounds, limits, forced)
+        return MIDDLE if none_quick and form == QUICK or none_universal else form
+
+    @jit(inline=True)
+    def row_of_tiles(A, B, C, words, i, height, block, room, choice, paired):
+        """C += A @ B for a block of B and the rows of a tile."""
+        constants, limits, factors, forced = choice
+        j0, columns, k0, n = block
+        packed_a, spare, bounds = room[1], room[2], room[4]
+        spread = (0.0, 0.0)
+        if not paired:
+            spread = pack_rows(A, words[0], i, height, k0, n, width, packed_a, both)
+        for p in range((columns + panel - 1) // panel):
+            j, count = j0 + p * panel, min(panel, columns - p * panel)
+            if paired:
+                spread = pack_lanes(A, words[0], k0, n, j, count, width, packed_a, both)
+            form = form_of(C, (i, height, j, count), spread, bounds[p], limits, forced)
+            panel_at = address_of(p, form, B, words[1], block, room, factors)
+            target_at, stride = C.ctypes.data + C.itemsize * (i * C.shape[1] + j), C.shape[1]
+            whole = height == ROWS and count == panel and not paired
+            if not whole:  # by way of a spare tile
+                target_at, stride = spare.ctypes.data, panel
+                if paired:
+                    copy_lanes(C, j, count, width, panel, spare, False)
+                else:
+                    copy_in(C, i, height, j, count, panel, spare)
+            constants_at = constants.ctypes.data
+            run_tile(form, packed_a.ctypes.data, panel_at, n, target_at, stride, constants_at)
+            if paired:
+                copy_lanes(C, j, count, width, panel, spare, True)
+            elif not whole:
+                copy_out(spare, panel, C, i, height, j, count)
 
     @jit
-    def contract_rows(A, B, C, marks, start, stop, constants, limits, factors, direction, forced):
-        """C += A @ B, every operation rounded, for the rows start to stop of C: False if it must not run.
+    def contract_box(A, B, C, items, words, box, choice, direction, paired):
+        """C += A @ B, every operation rounded, for part of C and of the terms: False if it must not run.
 
-        marks : words of A and of B, bits of the carrier.   factors : of the panel rows of the quick form, then of the
-        others.   forced : a form to take wherever it is right, or ANY.
+        A, B, C : batches of matrices.   items : for each of C, the batches of A and B.   words : batches of the words
+        of A and B within the box, bits of the carrier; one for all, or one each.   box : as `Box`.
+        choice : constants, limits, factors of the panel rows of the quick form, then of the others; a form to take
+        wherever it is right, or ANY.   paired : A is transposed, and its column j meets column j of B alone.
         """
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
             return False
         set_direction(direction)
-        K, N = B.shape
-        panels = (min(N, COLUMNS) + panel - 1) // panel
-        size = rows * DEPTH * panel
-        packed_b = _aligned((2 if apart else 1) * panels * size, A)
-        packed_a = _aligned(DEPTH * ROWS * width * vectors, A)
-        spare = _aligned(ROWS * panel, A)
-        bounds = np.empty((panels, 3))
-        ready = np.empty((2, panels), np.bool_)
-        item = A.itemsize
-        constants_at = constants.ctypes.data
-        a_at, b_at, c_at = packed_a.ctypes.data, packed_b.ctypes.data, C.ctypes.data
-        for j0 in range(0, N, COLUMNS):
-            in_block = (min(COLUMNS, N - j0) + panel - 1) // panel
-            for k0 in range(0, K, DEPTH):
-                n = min(DEPTH, K - k0)
-                ready[:] = False
-                for p in range(in_block):
-                    j = j0 + p * panel
-                    found = _panel_bounds(B, k0, n, j, min(panel, N - j), spare)
-                    bounds[p, 0], bounds[p, 1], bounds[p, 2] = found
-                for i in range(start, stop, ROWS):
-                    height = min(ROWS, stop - i)
-                    highest, lowest = _pack_rows(
-                        A, marks[0], i, height, k0, n, width, packed_a, both
-                    )
-                    for p in range(in_block):
-                        j = j0 + p * panel
-                        count = min(panel, N - j)
-                        held, minus_zero = _tile_bounds(C, i, height, j, count)
-                        form = _chosen(held, minus_zero, highest, lowest, bounds[p], limits, forced)
-                        if none_quick and form == QUICK or none_universal:
-                            form = MIDDLE
-                        kept = 1 if apart and form == QUICK else 0
-                        place = (kept * panels + p) * size
-                        if not ready[kept, p]:
-                            ready[kept, p] = True
-                            own = factors[2 - 2 * kept : 4 - 2 * kept]
-                            target = packed_b[place : place + size]
-                            _pack_panel(
-                                B, marks[1], k0, n, j, count, panel, rows, both, own[0], own[1],
-                                target,
-                            )  # fmt: skip
-                        panel_at = b_at + item * place
-                        whole = height == ROWS and count == panel
-                        target_at, stride = c_at + item * (i * N + j), N
-                        if not whole:  # by way of a spare tile
-                            _copy_in(C, i, height, j, count, panel, spare)
-                            target_at, stride = spare.ctypes.data, panel
-                        run_tile(form, a_at, panel_at, n, target_at, stride, constants_at)
-                        if not whole:
-                            _copy_out(spare, panel, C, i, height, j, count)
+        first, last, i0, i1, j0, j1, k0, k1 = box
+        panels = (j1 - j0 + panel - 1) // panel
+        blocks = (panels * panel + COLUMNS - 1) // COLUMNS
+        step = (panels + blocks - 1) // blocks * panel
+        room = room_for(A, min(step, j1 - j0), min(DEPTH, k1 - k0))
+        for e in range(first, last):
+            a, b, c = A[items[e, 0]], B[items[e, 1]], C[e]
+            of_a = words[0][min(e - first, words[0].shape[0] - 1)]
+            of_b = words[1][min(e - first, words[1].shape[0] - 1)]
+            own = ((of_a, k0 if paired else i0, j0 if paired else k0), (of_b, k0, j0))
+            for j in range(j0, j1, step):
+                for k in range(k0, k1, DEPTH):
+                    block = (j, min(step, j1 - j), k, min(DEPTH, k1 - k))
+                    bound_panels(b, block, room)
+                    for i in range(i0, i1, ROWS):
+                        height = min(ROWS, i1 - i)
+                        row_of_tiles(a, b, c, own, i, height, block, room, choice, paired)
         set_direction(NEAREST)
         leave_standard_arithmetic(former)
         return True
 
-    return contract_rows
-
-
-@jit
-def compare_values(x, rounded):
-    """(whether two float32 arrays hold the same numbers, whether there are NaNs), as integers."""
-    infinity = np.uint32(0x7F800000)
-    differ = np.uint32(0)
-    largest = np.uint32(0)
-    for i in range(x.size):
-        u, r = to_bits(x[i]), to_bits(rounded[i])
-        m = magnitude(u)
-        largest = umax(largest, m)
-        differ = or_(differ, xor(u, r) if m <= infinity else zero_like(u))
-    return differ == 0, largest > infinity
+    return contract_box
 
 
 @jit
@@ -533,38 +267,77 @@ def format_constants(fmt, carrier, overflow, word=None):
     return constants
 
 
-class Fast:
-    """What the kernel of sums needs of a format."""
+class Box(NamedTuple):
+    """Part of the work: batches first to last, rows, columns and terms, each from one number up to another."""
 
-    def __init__(self, fmt):
-        self.fmt = fmt
-        self.constants = format_constants(fmt, np.float32, (np.inf, np.inf, np.inf))
-
-
-@functools.cache
-def fast_product(fmt):
-    """The constants for sums of which each rounds to nearest in this format, or None."""
-    if not isinstance(fmt, Format) or not fmt.fits(np.float32):
-        return None
-    ordinary = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
-    return Fast(fmt) if ordinary and 2 <= fmt.precision <= 11 and fmt.exponent_bits >= 2 else None
+    first: int
+    last: int
+    row: int
+    row_end: int
+    column: int
+    column_end: int
+    term: int
+    term_end: int
 
 
-def contract(run, arguments, A, B, C, marks, forced=ANY):
-    """C += A @ B on arrays of one carrier, NaNs canonical; False if the kernels must not run here.
+def _pieces(size, count, unit=1):
+    """(start, end) of at most `count` nearly equal pieces of range(size), at multiples of `unit`."""
+    units = -(-size // unit)
+    step = -(-units // count) * unit
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
 
-    run, arguments : of softfloat.backends.kernels.   marks : words of A and B, or A and B where there are none.
+
+def _grid(m, n, count):
+    """Pieces of the rows and of the columns, `count` pairs or so, for which the least is packed."""
+    costs = []
+    for down in range(1, min(count, -(-m // ROWS)) + 1):
+        across = min(-(-count // down), -(-n // PANEL))
+        blocks = across * -(-n // (across * COLUMNS))
+        costs.append(
+            (-(-count // (down * across)), down * PACK_B * n + blocks * PACK_A * m, down, across)
+        )
+    *_, down, across = min(costs)
+    return _pieces(m, down, ROWS), _pieces(n, across, PANEL)
+
+
+def _boxes(batches, m, n, terms, threads):
+    """The boxes into which these terms of a product are cut, a list: as many as threads and Ctrl-C ask for."""
+    first, last = terms
+    k = last - first
+    rows, columns = -(-m // ROWS) * ROWS, -(-n // PANEL) * PANEL
+    work = batches * k * (rows * columns + PACK_A * m + PACK_B * columns)
+    count = max(1, work // AT_ONCE, batches * (m + n) * k // NUMBERS)
+    if threads > 1 and work >= SHARED:
+        count = max(count, threads * min(4, max(1, work // (threads * OF_A_THREAD))))
+    if batches >= count:
+        return [Box(*some, 0, m, 0, n, first, last) for some in _pieces(batches, count)]
+    down, across = _grid(m, n, -(-count // batches))
+    return [
+        Box(e, e + 1, *some, *others, first, last)
+        for e in range(batches)
+        for some in down
+        for others in across
+    ]
+
+
+def contract(run, arguments, operands, C, items, words, terms, paired=False, forced=ANY):
+    """C += A @ B on batches in one carrier, NaNs canonical; False if the kernels must not run here.
+
+    run : a contraction.   arguments : constants, limits, factors, direction.   operands : A and B.   items, paired : as
+    it takes them.   words : a function that gives those of A and B for a box, or None.   terms : the first and the end.
     """
-    rows, n = C.shape
-    unit = max(1, ROWS * n * A.shape[1] // PRODUCTS_PER_UNIT)
-    tiles = -(-rows // ROWS)
+    A, B = operands
+    *choice, direction = arguments
+    batches, m, n = C.shape
     done = []
 
-    def task(first, stop):
-        start = -(-first // unit) * ROWS
-        end = min(rows, -(-stop // unit) * ROWS)
-        if start < end:
-            done.append(run(A, B, C, marks, start, end, *arguments, forced))
+    def task(*numbers):
+        box = Box(*numbers)
+        own = operands if words is None else words(box)
+        done.append(run(A, B, C, items, own, tuple(box), (*choice, forced), direction, paired))
 
-    run_chunks(task, tiles * unit, UNITS_AT_ONCE)
+    threads = get_num_threads()
+    for first in range(*terms, TERMS):
+        part = first, min(first + TERMS, terms[1])
+        run_parts(task, _boxes(batches, m, n, part, threads), threads)
     return all(done)

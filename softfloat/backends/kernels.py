@@ -12,7 +12,6 @@ import numpy as np
 
 from softfloat._jit import jit
 from softfloat.backends.contract import (
-    ABSENT,
     ANY,
     DEPTH,
     LARGEST_FACTOR,
@@ -21,13 +20,13 @@ from softfloat.backends.contract import (
     LIMITS,
     LOSES_ZEROS,
     SLACK,
-    WIDE,
-    WIDTH,
     contraction,
     format_constants,
 )
 from softfloat.backends.contract import GROWTH as GROWS
 from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP
+from softfloat.backends.packing import transposed
+from softfloat.backends.tiles import ABSENT, WIDE, WIDTH
 from softfloat.bits import (
     UNKNOWN,
     and_,
@@ -370,6 +369,39 @@ def column_marks(key, first, term, out):
     for k in range(out.shape[0]):
         for j in range(n):
             out[k, j] = line_word(low[j], high[j], np.uint32(term + k))
+
+
+class Words(NamedTuple):
+    """The words of the multiply-adds of a product, for each box of it (as softfloat.backends.contract cuts them).
+
+    size : rows of a batch.   row : the number of the result's first row.   turned : rows of the result are columns of
+    the arrays C.   paired : likewise, and each column of B meets one of A.
+    """
+
+    key: int
+    kernel: Kernel
+    size: int
+    row: int
+    turned: bool
+    paired: bool
+
+    def __call__(self, box):
+        """Batches of the words of A and of B: one for all, or one for each batch of the box."""
+        lines = (box.column, box.column_end) if self.turned else (box.row, box.row_end)
+        others = (0, 1) if self.turned else (box.column, box.column_end)
+        batches, count, terms = box.last - box.first, lines[1] - lines[0], box.term_end - box.term
+        # A box of several batches has all their rows, which follow one another.
+        rows = np.empty((batches, count, terms), self.kernel.integers)
+        first = self.row + box.first * self.size + lines[0]
+        row_marks(self.key, first, box.term, rows.reshape(-1, terms))
+        columns = np.empty((1, terms, others[1] - others[0]), self.kernel.integers)
+        column_marks(self.key, others[0], box.term, columns[0])
+        found = rows, columns
+        if self.turned:
+            found = transposed(columns), transposed(rows)
+        if self.paired:
+            found = np.repeat(columns, count, 2), found[1]
+        return tuple(x.view(self.kernel.dtype) for x in found)
 
 
 @jit
