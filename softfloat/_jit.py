@@ -103,16 +103,31 @@ class _SourceCacheImpl(CompileResultCacheImpl):
     _locator_classes = [_SourceLocator]
 
 
-def _described(cell):
+def _described(value):
     """A closure variable as something that is the same in every process."""
-    function = getattr(cell, "py_func", None)
-    if function is None:
-        return cell
-    return function.__module__, function.__qualname__, _closure(function)
+    function = getattr(value, "py_func", None)
+    return value if function is None else _described_function(function)
+
+
+def _described_function(function):
+    name = getattr(function, "_own_name", function.__qualname__)
+    return function.__module__, name, function.__code__.co_firstlineno, _closure(function)
 
 
 def _closure(function):
     return tuple(_described(cell.cell_contents) for cell in function.__closure__ or ())
+
+
+def _make_symbol_unique(function):
+    """Put a digest of line and closure into the name from which numba makes the symbol of the machine code.
+
+    numba tells functions of one name apart by a number that counts within a process. Code that two processes left in
+    the cache can bear the same one, and a caller of both would be linked to one of them twice.
+    """
+    if not hasattr(function, "_own_name"):
+        digest = hashlib.blake2b(repr(_described_function(function)).encode(), digest_size=10)
+        function._own_name = function.__qualname__
+        function.__qualname__ += "_" + digest.hexdigest()
 
 
 class _SourceCache(FunctionCache):
@@ -175,6 +190,9 @@ class _LazyCache:
         return opened.cache_path if opened else None
 
     def load_overload(self, signature, target):
+        _make_symbol_unique(
+            self._function
+        )  # here, where closures are complete: before any compilation
         opened = self._open()
         if not opened:
             return None

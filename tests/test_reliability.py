@@ -275,3 +275,37 @@ def test_a_first_call_compiles_only_what_it_runs(tmp_path):
     kept = {path.name.split("-")[0] for path in tmp_path.rglob("*.nbc")}
     assert not any("exact" in name or "scaled" in name or "in_place" in name for name in kept), kept
     assert any("round_loop" in name for name in kept)
+
+
+def test_code_from_several_processes_is_not_confused():
+    """numba numbers functions within a process, so that two from the cache may bear one number."""
+    script = """
+import itertools
+from numba.core.bytecode import FunctionIdentity
+from softfloat._jit import jit
+
+def compiled(function):
+    FunctionIdentity._unique_ids = itertools.count(1)  # as in a process of its own
+    function(1.0)
+    return function
+
+def factory(k):
+    @jit
+    def plus(x):
+        return x + k
+    return plus
+
+one, two = compiled(factory(1.0)), compiled(factory(2.0))
+three, four = [compiled(f) for f in (jit(lambda x: x * 3.0),
+                                     jit(lambda x: x * 4.0))]
+
+@jit
+def all_four(x):
+    return one(x), two(x), three(x), four(x)
+
+print(all_four(10.0))
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", script], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout.strip() == "(11.0, 12.0, 30.0, 40.0)"
