@@ -68,12 +68,30 @@ def _lanes(adder, rows):
 
 
 def _blocked(adder, outer, rows, block):
+    if len(rows) == 1:
+        total = _chained(adder, outer, rows.reshape(-1), block)
+        if total is not None:
+            return total
     partial, largest = as_terms(_by_blocks(adder, "rows", rows, block))
     if not outer.takes(partial, largest):
         return None
     sums = running(len(rows), 0, outer.lane)
     outer.add("rows", partial.reshape(-1), partial.shape[1], partial.shape[1], sums)
     return sums
+
+
+def _chained(adder, outer, flat, block):
+    """The sum of one element, its blocks added as they are finished; None where that is not to be had."""
+    whole = flat.size // block
+    sums, total = running(whole, 0, adder.lane), running(1, 0, outer.lane)
+    if not adder.add_blocks(flat, block, sums, outer, total):
+        return None
+    rest = flat[whole * block :]
+    if rest.size:
+        last = running(1, 0, adder.lane)
+        adder.add("rows", rest, rest.size, rest.size, last)
+        outer.add("rows", last, 1, 1, total)
+    return total
 
 
 def _by_blocks(adder, name, rows, block):
