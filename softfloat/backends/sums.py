@@ -24,6 +24,7 @@ import numpy as np
 
 from softfloat import bits
 from softfloat._jit import jit
+from softfloat.backends import compensated
 from softfloat.backends.cpu import cast
 from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP, set_direction
 from softfloat.backends.threads import get_num_threads, run_chunks
@@ -90,6 +91,7 @@ WIDE_PIECE = 1 << 14  # columns of a piece
 CHUNK = 1 << 24  # terms between two looks at Ctrl-C
 LARGEST_WHOLE = 2.0**1000
 LARGEST_FACTOR = 2.0**400  # and its inverse: products of two such numbers keep an exact error
+COMPENSATED = ("kahan", "neumaier")  # beginnings of the names of their loops
 NO_KEYS = np.zeros(0, np.uint64)
 
 
@@ -393,14 +395,18 @@ def _tiled_loop(kind, form, lane, item, outer):
         found = np.zeros((3, size), np.uint32)
         source, sums, constants = flat.ctypes.data, S.ctypes.data, P.ctypes.data
         q, s, done = load(Q), total[0], 0
-        rows, depth = S.size - S.size % step, n - n % size
+        rows, depth = S.size if S.size >= step else 0, n - n % size
+        kept = S[max(rows - step, 0) : rows].copy()
         each = step * size // max(depth, 1) + 1
-        for r in range(0, rows if depth > 0 else 0, step):
+        for begin in range(0, rows if depth > 0 else 0, step):
+            r = min(begin, rows - step)
+            if r < begin:  # some rows are summed a second time: less work than a way of their own
+                S[r:] = kept
             for k in range(0, depth, size):
                 place = source + itemsize * (r * stride + k)
                 tile(place, itemsize * stride, sums + lanesize * r, constants, found.ctypes.data)
                 if chained == 1:
-                    stop = min(done + each, r)
+                    stop = max(done, min(done + each, r))
                     for j in range(done, stop):
                         s = add(s, S[j], q, np.uint64(0))
                     done = stop
@@ -478,6 +484,19 @@ def _lanes_loop(kind, form, lane):
             part[:] = near
 
     return lanes
+
+
+@functools.cache
+def _compensated_loop(name, kind, form, lane, item):
+    """ "kahan columns" and its like: entry j is the sum S[2 j] and its correction S[2 j + 1]."""
+    way = _addition(kind, form, False), _loader(kind, form), _look_form(_gridded(kind, form)), _note
+    room, neumaier = _room_form(lane), name.startswith("neumaier")
+    columns = compensated.columns_loop(*way, lane, room, PANEL, neumaier)
+    if name.endswith("columns"):
+        return columns
+    chain = compensated.chain_loop(*way, lane, neumaier)
+    block = _room_form(item), FEW_ROWS, TURNED_ROWS, TURNED_TERMS
+    return compensated.rows_loop(columns, chain, _turn_loop(item), *block)
 
 
 @functools.cache
@@ -719,18 +738,19 @@ class Adder:
     def add(self, name, flat, stride, n, S, keys=NO_KEYS, first=0, out=None):
         """Run the loop `name` on all of the work, in pieces, over threads; neither n nor S is empty.
 
-        out : of a chain, n results to an entry.
+        out : of a chain, n results to an entry.   S : 64 lanes to an entry, or the two numbers of a compensated sum.
         """
-        width = LANE_COUNT if name == "lanes" else 1
-        across, along = (1, stride) if name == "columns" else (stride, 1)
+        width = LANE_COUNT if name == "lanes" else 2 if name.startswith(COMPENSATED) else 1
+        columns, rows = name.endswith("columns"), name.endswith("rows")
+        across, along = (1, stride) if columns else (stride, 1)
         outputs = S.size // width
         flat = flat.view()
         flat.flags.writeable = False  # so that the loops are compiled for one kind of array alone
-        if name == "columns":
+        if columns:
             count = min(outputs, WIDE_PIECE)
             depth = PIECE // count
         else:
-            count = min(outputs, max(TURNED_ROWS if name == "rows" else 1, PIECE // n))
+            count = min(outputs, max(TURNED_ROWS if rows else 1, PIECE // n))
             depth = n if name in ("tree", "branches") else max(PIECE // count, LANE_COUNT)
             depth -= depth % LANE_COUNT if depth < n else 0
 
@@ -752,7 +772,7 @@ class Adder:
             kept = S.copy()
             if self.native or name != "branches" and flat.dtype == FLOAT32:
                 seen = self._run(name, self.quick, work, S, out)
-                if self.native or self._inside(kept, n, seen):
+                if self.native or self._inside(kept, n, seen, name):
                     return
             S[:] = kept
         if self.lane == FLOAT64:
@@ -785,9 +805,9 @@ class Adder:
                 flat[j * block :], block, part, self.quick.constants, seen, total,
                 outer.quick.constants,
             )  # fmt: skip
-            if not (self.native or self._inside(part[:0], block, seen[0])):
+            if not (self.native or self._inside(part[:0], block, seen[0], "rows")):
                 return False
-            if not (outer.native or outer._inside(before, part.size, seen[1])):
+            if not (outer.native or outer._inside(before, part.size, seen[1], "chain")):
                 return False
         return True
 
@@ -801,11 +821,14 @@ class Adder:
         run(flat, stride, n, S, form.constants, seen, keys, first, *more)
         return seen
 
-    def _inside(self, before, n, seen):
+    def _inside(self, before, n, seen, name):
         """Whether a piece was in the domain of the short form."""
         high = float(seen.view(FLOAT32)[HIGH])
-        reach = high
-        if self.quick.direction not in (UP, DOWN):
+        if name.startswith(COMPENSATED):
+            reach = compensated.MARGIN * high
+        elif self.quick.direction in (UP, DOWN):
+            reach = high
+        else:
             reach = 2 * n * high + (float(_largest(before)) if before.size else 0.0)
         return not (seen[DIGITS] & self.dropped or seen[STRAY]) and reach <= self.limit
 
@@ -821,6 +844,8 @@ def _loop(name, kind, form, lane, item, factor):
             loop = _rows_loop(kind, form, lane, item, factor)
         case "lanes":
             loop = _lanes_loop(kind, form, lane)
+        case _ if name.startswith(COMPENSATED):
+            loop = _compensated_loop(name, kind, form, lane, item)
         case _:
             loop = _tree_loop(kind, form, lane, name == "tree")
     return loop
