@@ -83,6 +83,7 @@ ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 PANEL = 4096  # columns added at a time: their sums stay in the first-level cache
 TURNED_ROWS, TURNED_TERMS = 128, 64  # of a block that is copied to turn rows into columns
 FEW_ROWS = 4  # below, one sum after the other is faster than turning
+LONG_ROW = 1024  # terms from which squares begin at cache lines, and sums of blocks can wait until all are known
 LEVELS = 6  # of the tree that one pass climbs
 LEAVES = 1 << LEVELS
 TREE_BLOCK = 4096  # terms whose levels stay in the first-level cache
@@ -382,7 +383,7 @@ def _tiled_loop(kind, form, lane, item, outer):
 
     outer : (kind, form) of an addition with constants Q, or None: it adds the finished sums to total[0] in turn, a few
     between two squares, so that neither chain of additions waits for itself alone.
-    Returns (rows that are done, terms of each that are).
+    There are at least TOGETHER squares of rows. Returns how many terms of each row are done.
     """
     gridded, mode = (form[0], form[1]) if _watched(kind) else (False, EVEN)
     tile, size = sum_tile(kind, gridded, mode, item, lane), SIDES[item]
@@ -395,8 +396,8 @@ def _tiled_loop(kind, form, lane, item, outer):
         found = np.zeros((3, size), np.uint32)
         source, sums, constants = flat.ctypes.data, S.ctypes.data, P.ctypes.data
         q, s, done = load(Q), total[0], 0
-        rows, depth = S.size if S.size >= step else 0, n - n % size
-        kept = S[max(rows - step, 0) : rows].copy()
+        rows, depth = S.size, n - n % size
+        kept = S[rows - step :].copy()
         each = step * size // max(depth, 1) + 1
         for begin in range(0, rows if depth > 0 else 0, step):
             r = min(begin, rows - step)
@@ -416,7 +417,7 @@ def _tiled_loop(kind, form, lane, item, outer):
             total[0] = s
         for i in range(size):
             _note(seen, found[DIGITS, i], found[HIGH, i], found[STRAY, i])
-        return rows, depth
+        return depth
 
     return tiled
 
@@ -427,15 +428,22 @@ def _rows_loop(kind, form, lane, item, factor):
     turning = _turning_loop(kind, form, lane, item, factor)
     if kind == WHOLE or factor:
         return turning
-    tiled = _tiled_loop(kind, form, lane, item, None)
+    tiled, least = _tiled_loop(kind, form, lane, item, None), TOGETHER * SIDES[item]
+    itemsize = np.dtype(item).itemsize
 
     @jit
     def rows_loop(flat, stride, n, S, P, seen, keys, first):
-        rows, depth = tiled(flat, stride, n, S, P, seen, S, P)
-        if n > depth and rows > 0:
-            turning(flat[depth:], stride, n - depth, S[:rows], P, seen, keys, first)
-        if S.size > rows:
-            turning(flat[rows * stride :], stride, n, S[rows:], P, seen, keys, first)
+        if S.size < least:
+            turning(flat, stride, n, S, P, seen, keys, first)
+            return
+        skip = 0
+        if n >= LONG_ROW and stride * itemsize % ALIGNMENT == 0:
+            # Rows that are far apart share few places of the cache: no line may be needed by two squares.
+            skip = -flat.ctypes.data % ALIGNMENT // itemsize
+            turning(flat, stride, skip, S, P, seen, keys, first)
+        end = skip + tiled(flat[skip:], stride, n - skip, S, P, seen, S, P)
+        if n > end:
+            turning(flat[end:], stride, n - end, S, P, seen, keys, first)
 
     return rows_loop
 
@@ -446,19 +454,12 @@ def _blocks_loop(kind, form, lane, outer):
 
     seen : what was seen of the terms, and of the sums.
     """
-    item = np.float32
-    turning = _turning_loop(kind, form, lane, item, False)
-    tiled = _tiled_loop(kind, form, lane, item, outer)
-    chain, watch = _chain_loop(*outer, lane, False), _watch_loop(_gridded(*outer))
+    tiled, watch = _tiled_loop(kind, form, lane, np.float32, outer), _watch_loop(_gridded(*outer))
     load, watched = _loader(*outer), int(_watched(outer[0]))
 
     @jit
     def blocks(flat, block, S, P, seen, total, Q):
-        rows, _ = tiled(flat, block, block, S, P, seen[0], total, Q)
-        rest, none = S[rows:], np.zeros(0, np.uint64)
-        if rest.size > 0:
-            turning(flat[rows * block :], block, block, rest, P, seen[0], none, 0)
-            chain(rest, rest.size, rest.size, total, Q, seen[2], none, 0, rest[:0])
+        tiled(flat, block, block, S, P, seen[0], total, Q)
         if watched == 1:
             watch(S, seen[1], load(Q))
 
@@ -792,15 +793,20 @@ class Adder:
         """
         quick = self.quick and outer.quick and self.lane == outer.lane == flat.dtype == FLOAT32
         one_way = quick and self.quick.direction == outer.quick.direction
-        if not one_way or block % SIDES[np.float32] or not S.size or get_num_threads() > 1:
+        squares = block < LONG_ROW and block % SIDES[np.float32] == 0
+        if not one_way or not squares or get_num_threads() > 1:
             return False
         flat = flat.view()
         flat.flags.writeable = False
         loop = _blocks_loop(*self.quick.way, np.float32, outer.quick.way)
         run = _guarded(loop, self.quick.direction)
-        count = max(1, PIECE // block)
+        count, least = max(1, PIECE // block), TOGETHER * SIDES[np.float32]
         for j in range(0, S.size, count):
-            part, before, seen = S[j : j + count], total.copy(), np.zeros((3, 3), np.uint32)
+            part, before, seen = S[j : j + count], total.copy(), np.zeros((2, 3), np.uint32)
+            if part.size < least:
+                self.add("rows", flat[j * block :], block, block, part)
+                outer.add("rows", part, part.size, part.size, total)
+                continue
             run(
                 flat[j * block :], block, part, self.quick.constants, seen, total,
                 outer.quick.constants,
