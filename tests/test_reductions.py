@@ -553,6 +553,8 @@ def test_blocks_and_their_sums_are_formed_together(paths, monkeypatch, one_threa
     for scale in ("ordinary", "small", "large", "specials", "stray"):
         x = scaled(fmt, scale, 70 * 300 + 11)
         together.clear()
+        if scale == "stray":
+            x[80] = 1 + 2.0**-20
         for block in (16, 64, 112):
             for y in (x, x[: 40 * block], x[3 : 35 * block], x[: 5 * block + 1]):
                 how = {"order": "blocked", "block": block, "outer": outer}
@@ -573,9 +575,9 @@ def test_blocks_and_their_sums_are_formed_together(paths, monkeypatch, one_threa
     [
         ("bfloat16", "toward_positive"),
         ("bfloat16", "toward_negative"),
-        ("binary16", "toward_zero"),
+        pytest.param("binary16", "toward_zero", marks=pytest.mark.exhaustive),
         pytest.param("binary16", "ties_to_away", marks=pytest.mark.exhaustive),
-        pytest.param("bfloat16", "ties_to_away", marks=pytest.mark.exhaustive),
+        ("bfloat16", "ties_to_away"),
         pytest.param("bfloat16", "toward_zero", marks=pytest.mark.exhaustive),
         pytest.param("binary32", "toward_zero", marks=pytest.mark.exhaustive),
     ],
@@ -586,7 +588,7 @@ def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
         x = scaled(fmt, scale, (41, 38))
         for axis in (0, 1):
             kinds |= paths(reductions.sum, x, fmt, axis, rounding=rounding)
-        if scale == "ordinary":
+        if scale == "ordinary" and rounding != "toward_positive":
             for how in SUM_ORDERS[1:4]:
                 kinds |= paths(reductions.sum, x, fmt, rounding=rounding, **how)
     assert {sums.STEPPED, sums.WHOLE} <= kinds
