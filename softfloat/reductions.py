@@ -291,7 +291,7 @@ def _fast_reduction(value, axes, n, kind, finish, how):
     """All output elements, in C order, by the fast loops; None where they do not apply or are not worth it."""
     choice = how.choices[TO_ACCUMULATOR]
     random = choice.mode >= STOCHASTIC
-    if value.size < max(_FEW_TERMS, 1) or how.counting or how.order in (KAHAN, NEUMAIER):
+    if value.size < max(_FEW_TERMS, 1) or how.counting:
         return None
     if how.order != SEQUENTIAL and (random or kind == FACTOR) or not standard_arithmetic():
         return None

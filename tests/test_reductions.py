@@ -28,6 +28,14 @@ FORMATS = [
 ]
 ORDERS = ("sequential", "pairwise", "lanes", "blocked", "kahan", "neumaier")
 BLOCK = 5
+ALL = pytest.param(True, marks=pytest.mark.exhaustive)  # of the cases of a test
+
+
+def some(cases, name, whole, count=2):
+    """The first case and `count` others, which a name picks; or the whole of them."""
+    start = sum(map(ord, name)) % (len(cases) - 1)
+    picked = {1 + (start + 4 * i) % (len(cases) - 1) for i in range(count)}
+    return [(j, case) for j, case in enumerate(cases) if whole or j == 0 or j in picked]
 
 
 # --- random words, told a second time
@@ -209,9 +217,10 @@ def seeds(rounding):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("rounding", [str(mode) for mode in sf.Rounding])
-def test_sum_is_the_naive_loop(rounding, order):
+@pytest.mark.parametrize("whole", [False, ALL])
+def test_sum_is_the_naive_loop(whole, rounding, order):
     block = {"block": BLOCK} if order == "blocked" else {}
-    for j, fmt in enumerate(FORMATS):
+    for j, fmt in some(FORMATS, rounding, whole):
         for n in (0, 1, 7, 70) if j == 0 else (3, 14 + j):
             x = data(fmt, n, seed=n + j, special=n == 9 + j and j % 3 == 0)
             naive = Naive(fmt, rounding)
@@ -221,7 +230,11 @@ def test_sum_is_the_naive_loop(rounding, order):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("product", [None, "binary16", "float8_e5m2", "binary32"])
+@pytest.mark.parametrize(
+    "product",
+    [None, "binary16"]
+    + [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("float8_e5m2", "binary32")],
+)
 @pytest.mark.parametrize("rounding", ["ties_to_even", "toward_negative", "stochastic"])
 def test_matmul_is_the_naive_loop(rounding, product, order):
     fmt, accumulator, outer = sf.bfloat16, sf.Format(6, 5), sf.Format(8, 12)
@@ -243,8 +256,9 @@ def test_matmul_is_the_naive_loop(rounding, product, order):
 
 
 @pytest.mark.parametrize("rounding", [str(mode) for mode in sf.Rounding])
-def test_mean_norm_prod_and_cumsum_are_naive_loops(rounding):
-    for fmt in FORMATS[:5]:
+@pytest.mark.parametrize("whole", [False, ALL])
+def test_mean_norm_prod_and_cumsum_are_naive_loops(whole, rounding):
+    for _, fmt in some(FORMATS[:5], rounding, whole, 1):
         x = np.abs(data(fmt, 9, 5)) + float(sf.quantize(0.25, fmt))
         options = {"rounding": rounding, **seeds(rounding)}
         naive = Naive(fmt, rounding, accumulator=sf.binary32, product=sf.binary32)
@@ -455,7 +469,8 @@ def scaled(fmt, scale, shape, seed=4):
 @pytest.mark.parametrize("how", SUM_ORDERS, ids=lambda how: "-".join(map(str, how.values())))
 @pytest.mark.parametrize(
     ("name", "accumulator"),
-    [("bfloat16", None), ("binary16", None), ("bfloat16", "binary32"), ("e8m14", None)],
+    [("bfloat16", None), ("bfloat16", "binary32")]
+    + [pytest.param(n, None, marks=pytest.mark.exhaustive) for n in ("binary16", "e8m14")],
 )
 def test_fast_sums_are_the_definition(paths, name, accumulator, how):
     fmt = sf.as_format(name)
@@ -495,18 +510,123 @@ def test_the_whole_form_is_the_short_form(paths, monkeypatch, how):
     ],
     ids=lambda v: getattr(v, "name", None) or str(v).split("\n")[0],
 )
-def test_every_mode_and_kind_of_format_has_its_loop(paths, fmt, options):
+@pytest.mark.parametrize("whole", [False, ALL])
+def test_every_mode_and_kind_of_format_has_its_loop(paths, whole, fmt, options):
     fmt = sf.as_format(fmt)
     for scale in ("ordinary", "specials", "wide"):
+        if scale == "wide" and not whole:
+            continue
         x = scaled(fmt, scale, (23, 40))
         for axis in (0, 1):
             assert paths(reductions.sum, x, fmt, axis, **options)
-        if scale == "specials":
+        if scale == "specials" and (whole or fmt == sf.float8_e4m3fn):
             certain = {"result_rounding": "ties_to_even"}
             assert paths(reductions.cumsum, x, fmt, 0, **options, **certain)
             assert paths(reductions.prod, x, fmt, 0, **options)
             paths(reductions.norm, x, fmt, 0, **options)
             assert paths(reductions.mean, x, fmt, 0, accumulator="binary32", **options)
+
+
+@pytest.fixture
+def one_thread():
+    threads = sf.get_num_threads()
+    sf.set_num_threads(1)
+    yield
+    sf.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("name", "outer"),
+    [
+        ("bfloat16", None),
+        ("bfloat16", "binary32"),
+        pytest.param("binary16", "e8m10", marks=pytest.mark.exhaustive),
+        pytest.param("binary32", "bfloat16", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_blocks_and_their_sums_are_formed_together(paths, monkeypatch, one_thread, name, outer):
+    """Of whole squares and not, in groups that overlap, more than all terms, in rows that begin at cache lines."""
+    fmt, together = sf.as_format(name), []
+    add_blocks = sums.Adder.add_blocks
+    spy = lambda *arguments: together.append(add_blocks(*arguments)) or together[-1]  # noqa: E731
+    monkeypatch.setattr(sums.Adder, "add_blocks", spy)
+    for scale in ("ordinary", "small", "large", "specials", "stray"):
+        x = scaled(fmt, scale, 70 * 300 + 11)
+        together.clear()
+        if scale == "stray":
+            x[80] = 1 + 2.0**-20
+        for block in (16, 64, 112):
+            for y in (x, x[: 40 * block], x[3 : 35 * block], x[: 5 * block + 1]):
+                how = {"order": "blocked", "block": block, "outer": outer}
+                paths(reductions.sum, y, fmt, **how)
+        if scale in ("specials", "stray"):
+            assert not all(together)
+        else:
+            assert any(together)
+    x = scaled(fmt, "ordinary", 36 * 1040 + 9)
+    for block, first in itertools.product((7, 1024, 1040, 1030, 50_000), (0, 5)):
+        paths(reductions.sum, x[first:], fmt, order="blocked", block=block, outer=outer)
+    monkeypatch.setattr(sums, "PIECE", 64 * 33)
+    assert paths(reductions.sum, x, fmt, order="blocked", block=64, outer=outer)
+
+
+@pytest.mark.parametrize(
+    ("name", "rounding"),
+    [
+        ("bfloat16", "toward_positive"),
+        ("bfloat16", "toward_negative"),
+        pytest.param("binary16", "toward_zero", marks=pytest.mark.exhaustive),
+        pytest.param("binary16", "ties_to_away", marks=pytest.mark.exhaustive),
+        ("bfloat16", "ties_to_away"),
+        pytest.param("bfloat16", "toward_zero", marks=pytest.mark.exhaustive),
+        pytest.param("binary32", "toward_zero", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
+    fmt, kinds = sf.as_format(name), set()
+    for scale in ("ordinary", "small", "large", "specials", "stray"):
+        x = scaled(fmt, scale, (41, 38))
+        for axis in (0, 1):
+            kinds |= paths(reductions.sum, x, fmt, axis, rounding=rounding)
+        if scale == "ordinary" and rounding != "toward_positive":
+            for how in SUM_ORDERS[1:4]:
+                kinds |= paths(reductions.sum, x, fmt, rounding=rounding, **how)
+    assert {sums.STEPPED, sums.WHOLE} <= kinds
+    zeros = np.array([[1, -0.0, 0.0], [-1, 0.0, -0.0]], np.float32)
+    paths(reductions.sum, zeros, fmt, 0, rounding=rounding)
+
+
+def test_a_direction_that_no_short_step_keeps_takes_the_whole_form(paths):
+    """Upward in binary16, a sum may overflow by roundings alone."""
+    x = scaled(sf.binary16, "ordinary", (41, 38))
+    assert paths(reductions.sum, x, sf.binary16, 0, rounding="toward_positive") == {sums.WHOLE}
+
+
+@pytest.mark.parametrize("order", ["kahan", "neumaier"])
+@pytest.mark.parametrize(
+    ("name", "rounding"),
+    [
+        ("bfloat16", "ties_to_even"),
+        pytest.param("binary16", "ties_to_even", marks=pytest.mark.exhaustive),
+        pytest.param("binary32", "ties_to_even", marks=pytest.mark.exhaustive),
+        pytest.param("binary64", "ties_to_even", marks=pytest.mark.exhaustive),
+        pytest.param("e8m14", "ties_to_even", marks=pytest.mark.exhaustive),
+        pytest.param("bfloat16", "toward_negative", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_compensated_sums_have_fast_loops(paths, name, rounding, order):
+    fmt, kinds = sf.as_format(name), set()
+    how = {"order": order, "rounding": rounding}
+    for scale in ("ordinary", "small", "large", "specials", "stray"):
+        x = scaled(fmt, scale, (141, 70))
+        for axis in (0, 1, None):
+            kinds |= paths(reductions.sum, x, fmt, axis, **how)
+    # The sum is at the top, its neighbour far below: nothing but what came before can tell.
+    x = np.zeros((3, 70), fmt.carrier)
+    x[:2] = [[fmt.max], [-fmt.max]]
+    x[2] = 1
+    kinds |= paths(reductions.sum, x, fmt, 0, **how)
+    assert kinds - {sums.WHOLE}
 
 
 def test_products_have_fast_loops(paths):
@@ -566,11 +686,12 @@ def test_one_long_sum_can_be_interrupted(monkeypatch):
     x = np.ones(1 << 24, np.float16)  # two seconds by the definition, were it not stopped
     x = np.broadcast_to(x[:1].astype(np.float32), x.shape)
     monkeypatch.setattr(reductions, "_bits", lambda value: np.ones(1 << 24).view(np.int64))
-    reductions.sum(x[:4], "bfloat16", order="kahan")
+    words = {"order": "kahan", "rounding": "stochastic", "seed": 1}
+    reductions.sum(x[:4], "bfloat16", **words)
     timer = threading.Timer(0.1, _thread.interrupt_main)
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        reductions.sum(x, "bfloat16", order="kahan")
+        reductions.sum(x, "bfloat16", **words)
     timer.join()
 
 

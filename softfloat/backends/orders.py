@@ -9,7 +9,14 @@ import math
 import numpy as np
 
 from softfloat.backends.sums import FLOAT32, NO_KEYS, PIECE, narrow, running
-from softfloat.ops.reduce import BLOCKED, LANE_COUNT, LANES, PAIRWISE, SEQUENTIAL
+from softfloat.ops.reduce import (
+    KAHAN,
+    LANE_COUNT,
+    LANES,
+    NEUMAIER,
+    PAIRWISE,
+    SEQUENTIAL,
+)
 
 LEAST_SLAB = 1 << 12  # terms; smaller parts of an array are copied together first
 
@@ -37,12 +44,32 @@ def axis_sums(value, axes, order, block, adder, outer, initial, keys=NO_KEYS):
         sums = running(size, initial, adder.lane)
         _walk_array(adder, value, axes, kept, sums, keys)
         return sums
+    if order in (KAHAN, NEUMAIER):
+        return _compensated(adder, value, axes, kept, order)
     rows = np.ascontiguousarray(value.transpose(kept + axes)).reshape(size, n)
     if order == PAIRWISE:
         return _pairwise(adder, rows)
     if order == LANES:
         return _lanes(adder, rows)
-    return _blocked(adder, outer, rows, block) if order == BLOCKED else None
+    return _blocked(adder, outer, rows, block)
+
+
+def _compensated(adder, value, axes, kept, order):
+    """Columns where the terms of all the elements lie so, else rows."""
+    name = "kahan" if order == KAHAN else "neumaier"
+    n = math.prod(value.shape[i] for i in axes)
+    size = value.size // n
+    pairs = running(2 * size, 0, adder.lane)
+    if size > 1 and axes + kept == tuple(range(value.ndim)):
+        flat = np.ascontiguousarray(value).reshape(-1)
+        adder.add(f"{name} columns", flat, size, n, pairs)
+    else:
+        flat = np.ascontiguousarray(value.transpose(kept + axes)).reshape(-1)
+        adder.add(f"{name} rows", flat, n, n, pairs)
+    sums, rests = pairs[::2].copy(), pairs[1::2].copy()
+    if order == NEUMAIER:
+        adder.add("columns", rests, size, 1, sums)
+    return sums
 
 
 def _pairwise(adder, rows):
@@ -68,12 +95,30 @@ def _lanes(adder, rows):
 
 
 def _blocked(adder, outer, rows, block):
+    if len(rows) == 1:
+        total = _chained(adder, outer, rows.reshape(-1), block)
+        if total is not None:
+            return total
     partial, largest = as_terms(_by_blocks(adder, "rows", rows, block))
     if not outer.takes(partial, largest):
         return None
     sums = running(len(rows), 0, outer.lane)
     outer.add("rows", partial.reshape(-1), partial.shape[1], partial.shape[1], sums)
     return sums
+
+
+def _chained(adder, outer, flat, block):
+    """The sum of one element, its blocks added as they are finished; None where that is not to be had."""
+    whole = flat.size // block
+    sums, total = running(whole, 0, adder.lane), running(1, 0, outer.lane)
+    if not adder.add_blocks(flat, block, sums, outer, total):
+        return None
+    rest = flat[whole * block :]
+    if rest.size:
+        last = running(1, 0, adder.lane)
+        adder.add("rows", rest, rest.size, rest.size, last)
+        outer.add("rows", last, 1, 1, total)
+    return total
 
 
 def _by_blocks(adder, name, rows, block):

@@ -1,38 +1,55 @@
 """Sums of many terms by loops that the compiler turns into vectors, every addition rounded.
 
-One addition s + x is made in one of three ways, equal in bits wherever more than one is right:
+One addition s + x is made in one of these ways, equal in bits wherever more than one is right:
 
 native : the processor's own, where the accumulator is binary32 or binary64, to nearest.
 short : z = s + x; t = z K; t - (t - z), with q bits more in a lane than in the format and K = 2**q + 1 (Veltkamp). A
     lane has at least 2p + 2 bits, so the first rounding loses nothing (Figueroa 1995); a tie comes out even for q >= 2
     (t keeps the parity of the cut z). Domain: to nearest, IEEE specials and subnormals, terms that are values of the
     format, and no sum that could overflow: |s| grows by 2 |x| at most, for s itself is a neighbour of the sum.
+stepped : z = s + x with the processor rounding in the direction of the mode (toward zero for ties away); then the bits
+    of z, plus what makes the next kept one of them, cut. Such roundings compose exactly. Domain: as for short, of the
+    modes toward zero, ties away and, in formats with the exponents of float32 and lanes of it, up and down.
 whole : z and its exact error in float64, rounded to odd, then by a fast form of the rounding: any mode and any format
     with such a form, infinities and NaNs too. Domain: terms and values below 2**1000, at most 51 bits.
 
-The loops watch the terms that pass (`seen`); a piece of the work that was outside the domain of the short form is done
-again by the whole one. Terms lie in a flat array, `stride` numbers from one row to the next.
+The loops watch the terms that pass (`seen`); a piece of the work that was outside the domain of the short or stepped
+form is done again by the whole one. Terms lie in a flat array, `stride` numbers from one row to the next.
 """
 
 import functools
 from dataclasses import dataclass
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
+from softfloat import bits
 from softfloat._jit import jit
+from softfloat.backends import compensated
 from softfloat.backends.cpu import cast
-from softfloat.backends.threads import run_chunks
-from softfloat.backends.tiles import WIDTH
+from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP, set_direction
+from softfloat.backends.squares import (
+    NATIVE,
+    SHORT,
+    SIDES,
+    STEPPED,
+    TOGETHER,
+    WHOLE,
+    sum_tile,
+    turn_tile,
+)
+from softfloat.backends.threads import get_num_threads, run_chunks
 from softfloat.bits import (
     UNKNOWN,
+    and_,
     enter_standard_arithmetic,
+    is_negative,
     leave_standard_arithmetic,
     magnitude,
+    one_like,
     or_,
     resize,
+    shr,
+    sub,
     to_bits,
     to_float,
     u64,
@@ -52,15 +69,21 @@ from softfloat.ops.error_free import (
 )
 from softfloat.ops.reduce import LANE_COUNT
 from softfloat.random import key_word
-from softfloat.rounding import EVEN, NEGATIVE, STOCHASTIC
+from softfloat.rounding import AWAY, EVEN, NEGATIVE, POSITIVE, STOCHASTIC, ZERO
 
 FLOAT32, FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
-NATIVE, SHORT, WHOLE = range(3)
+DIRECTIONS = {
+    ZERO: TOWARD_ZERO,
+    AWAY: TOWARD_ZERO,
+    POSITIVE: UP,
+    NEGATIVE: DOWN,
+}  # of stepped forms
 DIGITS, HIGH, STRAY = range(3)  # what is seen of float32 terms, as in `_look_form`
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector
 PANEL = 4096  # columns added at a time: their sums stay in the first-level cache
 TURNED_ROWS, TURNED_TERMS = 128, 64  # of a block that is copied to turn rows into columns
 FEW_ROWS = 4  # below, one sum after the other is faster than turning
+LONG_ROW = 1024  # terms from which squares begin at cache lines, and sums of blocks can wait until all are known
 LEVELS = 6  # of the tree that one pass climbs
 LEAVES = 1 << LEVELS
 TREE_BLOCK = 4096  # terms whose levels stay in the first-level cache
@@ -69,6 +92,7 @@ WIDE_PIECE = 1 << 14  # columns of a piece
 CHUNK = 1 << 24  # terms between two looks at Ctrl-C
 LARGEST_WHOLE = 2.0**1000
 LARGEST_FACTOR = 2.0**400  # and its inverse: products of two such numbers keep an exact error
+COMPENSATED = ("kahan", "neumaier")  # beginnings of the names of their loops
 NO_KEYS = np.zeros(0, np.uint64)
 
 
@@ -90,6 +114,14 @@ def _addition(kind, form, factor):
             t = z * p[0]
             return t - (t - z)
 
+    elif kind == STEPPED:
+        addend = _addend_form(form[1])
+
+        @jit(inline=True)
+        def add(s, x, p, word):
+            u, keep = to_bits(s + x), to_bits(p[0])
+            return to_float(and_(bits.add(u, addend(u, keep)), keep))
+
     else:
         round_one = rounding_form(*form)
         negative = int(form[1] == NEGATIVE and not factor)
@@ -102,6 +134,23 @@ def _addition(kind, form, factor):
             return round_one(positive_nan(to_odd(z, e)), p, resize(word, to_bits(z)))
 
     return add
+
+
+@functools.cache
+def _addend_form(mode):
+    """addend(u, keep): what is added to the bits u, rounded in the direction of the mode, before they are cut."""
+
+    @jit(inline=True)
+    def addend(u, keep):
+        zero, one = zero_like(u), one_like(u)
+        dropped = sub(sub(zero, keep), one)
+        if mode == ZERO:
+            return zero
+        if mode == AWAY:
+            return bits.add(shr(dropped, one), one)
+        return dropped if is_negative(u) == (mode == NEGATIVE) else zero
+
+    return addend
 
 
 @functools.cache
@@ -119,8 +168,16 @@ def _leaf(kind, form):
 
 @jit(inline=True)
 def _load_short(P):
-    """K; the smallest normal number and what rounds to the grid below it, for the terms."""
+    """K, or the mask of the kept bits; for the terms the smallest normal number and what rounds to the grid below."""
     return P[0], np.float32(P[1]), np.float32(P[2])
+
+
+def _watched(kind):
+    return kind in (SHORT, STEPPED)
+
+
+def _gridded(kind, form):
+    return _watched(kind) and form[0]
 
 
 def _loader(kind, form):
@@ -175,8 +232,12 @@ def _watch_loop(gridded):
 @functools.cache
 def _columns_loop(kind, form, lane, factor, watched=True):
     """Entry j takes the terms flat[j], flat[stride + j], ..."""
-    add, load, look = _addition(kind, form, factor), _loader(kind, form), _look_form(form is True)
-    watched = int(kind == SHORT and watched)
+    add, load, look = (
+        _addition(kind, form, factor),
+        _loader(kind, form),
+        _look_form(_gridded(kind, form)),
+    )
+    watched = int(_watched(kind) and watched)
     random = int(kind == WHOLE and form[1] >= STOCHASTIC)
 
     @jit
@@ -209,8 +270,12 @@ def _chain_loop(kind, form, lane, factor):
 
     out : every partial result, n to an entry; or empty.
     """
-    add, load, look = _addition(kind, form, factor), _loader(kind, form), _look_form(form is True)
-    watched = int(kind == SHORT)
+    add, load, look = (
+        _addition(kind, form, factor),
+        _loader(kind, form),
+        _look_form(_gridded(kind, form)),
+    )
+    watched = int(_watched(kind))
     random = int(kind == WHOLE and form[1] >= STOCHASTIC)
 
     @jit
@@ -258,50 +323,10 @@ def running(size, initial, lane):
     return sums
 
 
-def _turn_tile(item, size):
-    """The intrinsic tile(source, stride, target, width): turn a square of `size` numbers a side; all in bytes."""
-
-    @intrinsic
-    def tile(context, source, stride, target, width):
-        def generate(context, builder, signature, arguments):
-            vector = ir.VectorType(context.get_value_type(item), size)
-            source, stride, target, width = arguments
-
-            def place(base, step, i):
-                offset = builder.mul(step, ir.Constant(step.type, i))
-                return builder.inttoptr(builder.add(base, offset), vector.as_pointer())
-
-            def mask(half):
-                return ir.Constant(
-                    ir.VectorType(ir.IntType(32), size),
-                    [j // 2 + half * (size // 2) + j % 2 * size for j in range(size)],
-                )
-
-            rows = [builder.load(place(source, stride, i), align=4) for i in range(size)]
-            # Each pass interleaves row i with row i + size / 2: log2(size) perfect shuffles turn the square.
-            for _ in range(size.bit_length() - 1):
-                pairs = zip(rows[: size // 2], rows[size // 2 :], strict=True)
-                rows = [builder.shuffle_vector(x, y, mask(h)) for x, y in pairs for h in (0, 1)]
-            for i, row in enumerate(rows):
-                builder.store(row, place(target, width, i), align=4)
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 4), generate
-
-    return tile
-
-
-_SIDES = {np.float32: WIDTH, np.float64: WIDTH // 2}
-_TILES = {
-    np.float32: _turn_tile(types.float32, WIDTH),
-    np.float64: _turn_tile(types.float64, WIDTH // 2),
-}
-
-
 @functools.cache
 def _turn_loop(item):
     """turn(flat, stride, rows, n, T): T[k * rows + r] = flat[r * stride + k] for k < n."""
-    tile, size, itemsize = _TILES[item], _SIDES[item], np.dtype(item).itemsize
+    tile, size, itemsize = turn_tile(item), SIDES[item], np.dtype(item).itemsize
 
     @jit
     def turn(flat, stride, rows, n, T):
@@ -321,15 +346,15 @@ def _turn_loop(item):
 
 
 @functools.cache
-def _rows_loop(kind, form, lane, item, factor):
+def _turning_loop(kind, form, lane, item, factor):
     """Entry j takes the terms flat[j * stride], flat[j * stride + 1], ...: blocks of rows are turned into columns."""
     columns, turn = _columns_loop(kind, form, lane, factor, False), _turn_loop(item)
     chain, load = _chain_loop(kind, form, lane, factor), _loader(kind, form)
-    watch, watched = _watch_loop(form is True), int(kind == SHORT)
+    watch, watched = _watch_loop(_gridded(kind, form)), int(_watched(kind))
     room, room_of_items = _room_form(lane), _room_form(item)
 
     @jit
-    def rows_loop(flat, stride, n, S, P, seen, keys, first):
+    def turning(flat, stride, n, S, P, seen, keys, first):
         p = load(P)
         if S.size < FEW_ROWS:
             chain(flat, stride, n, S, P, seen, keys, first, S[:0])
@@ -349,7 +374,96 @@ def _rows_loop(kind, form, lane, item, factor):
                 columns(T, part.size, depth, near, P, seen, own, first + k)
             part[:] = near
 
+    return turning
+
+
+@functools.cache
+def _tiled_loop(kind, form, lane, item, outer):
+    """tiled(flat, stride, n, S, P, seen, total, Q): what whole squares hold of the rows of `_rows_loop`.
+
+    outer : (kind, form) of an addition with constants Q, or None: it adds the finished sums to total[0] in turn, a few
+    between two squares, so that neither chain of additions waits for itself alone.
+    There are at least TOGETHER squares of rows. Returns how many terms of each row are done.
+    """
+    gridded, mode = (form[0], form[1]) if _watched(kind) else (False, EVEN)
+    tile, size = sum_tile(kind, gridded, mode, item, lane), SIDES[item]
+    itemsize, lanesize, step = np.dtype(item).itemsize, np.dtype(lane).itemsize, TOGETHER * size
+    chained = int(outer is not None)
+    add, load = _addition(*(outer or (kind, form)), False), _loader(kind, form)
+
+    @jit
+    def tiled(flat, stride, n, S, P, seen, total, Q):
+        found = np.zeros((3, size), np.uint32)
+        source, sums, constants = flat.ctypes.data, S.ctypes.data, P.ctypes.data
+        q, s, done = load(Q), total[0], 0
+        rows, depth = S.size, n - n % size
+        kept = S[rows - step :].copy()
+        each = step * size // max(depth, 1) + 1
+        for begin in range(0, rows if depth > 0 else 0, step):
+            r = min(begin, rows - step)
+            if r < begin:  # some rows are summed a second time: less work than a way of their own
+                S[r:] = kept
+            for k in range(0, depth, size):
+                place = source + itemsize * (r * stride + k)
+                tile(place, itemsize * stride, sums + lanesize * r, constants, found.ctypes.data)
+                if chained == 1:
+                    stop = max(done, min(done + each, r))
+                    for j in range(done, stop):
+                        s = add(s, S[j], q, np.uint64(0))
+                    done = stop
+        if chained == 1:
+            for j in range(done, rows):
+                s = add(s, S[j], q, np.uint64(0))
+            total[0] = s
+        for i in range(size):
+            _note(seen, found[DIGITS, i], found[HIGH, i], found[STRAY, i])
+        return depth
+
+    return tiled
+
+
+@functools.cache
+def _rows_loop(kind, form, lane, item, factor):
+    """Entry j takes the terms flat[j * stride], flat[j * stride + 1], ...: in squares as far as they go."""
+    turning = _turning_loop(kind, form, lane, item, factor)
+    if kind == WHOLE or factor:
+        return turning
+    tiled, least = _tiled_loop(kind, form, lane, item, None), TOGETHER * SIDES[item]
+    itemsize = np.dtype(item).itemsize
+
+    @jit
+    def rows_loop(flat, stride, n, S, P, seen, keys, first):
+        if S.size < least:
+            turning(flat, stride, n, S, P, seen, keys, first)
+            return
+        skip = 0
+        if n >= LONG_ROW and stride * itemsize % ALIGNMENT == 0:
+            # Rows that are far apart share few places of the cache: no line may be needed by two squares.
+            skip = -flat.ctypes.data % ALIGNMENT // itemsize
+            turning(flat, stride, skip, S, P, seen, keys, first)
+        end = skip + tiled(flat[skip:], stride, n - skip, S, P, seen, S, P)
+        if n > end:
+            turning(flat[end:], stride, n - end, S, P, seen, keys, first)
+
     return rows_loop
+
+
+@functools.cache
+def _blocks_loop(kind, form, lane, outer):
+    """As `_rows_loop` for blocks of whole squares, one after the other, whose sums are added to total[0] in turn.
+
+    seen : what was seen of the terms, and of the sums.
+    """
+    tiled, watch = _tiled_loop(kind, form, lane, np.float32, outer), _watch_loop(_gridded(*outer))
+    load, watched = _loader(*outer), int(_watched(outer[0]))
+
+    @jit
+    def blocks(flat, block, S, P, seen, total, Q):
+        tiled(flat, block, block, S, P, seen[0], total, Q)
+        if watched == 1:
+            watch(S, seen[1], load(Q))
+
+    return blocks
 
 
 @functools.cache
@@ -374,10 +488,23 @@ def _lanes_loop(kind, form, lane):
 
 
 @functools.cache
+def _compensated_loop(name, kind, form, lane, item):
+    """ "kahan columns" and its like: entry j is the sum S[2 j] and its correction S[2 j + 1]."""
+    way = _addition(kind, form, False), _loader(kind, form), _look_form(_gridded(kind, form)), _note
+    room, neumaier = _room_form(lane), name.startswith("neumaier")
+    columns = compensated.columns_loop(*way, lane, room, PANEL, neumaier)
+    if name.endswith("columns"):
+        return columns
+    chain = compensated.chain_loop(*way, lane, neumaier)
+    block = _room_form(item), FEW_ROWS, TURNED_ROWS, TURNED_TERMS
+    return compensated.rows_loop(columns, chain, _turn_loop(item), *block)
+
+
+@functools.cache
 def _tree_loop(kind, form, lane, leaves):
     """Entry j is set to the tree over flat[j * stride : j * stride + n]; leaves : these are terms, not sums."""
     add, leaf, load = _addition(kind, form, False), _leaf(kind, form), _loader(kind, form)
-    watch, watched = _watch_loop(form is True), int(kind == SHORT and leaves)
+    watch, watched = _watch_loop(_gridded(kind, form)), int(_watched(kind) and leaves)
     room = _room_form(lane)
     initial = int(leaves)
 
@@ -441,13 +568,17 @@ def _tree_loop(kind, form, lane, leaves):
 
 # ---------------------------------------------------------------- around the loops
 @functools.cache
-def _guarded(loop):
-    """A loop in standard arithmetic; `standard_arithmetic` has said that this can be had."""
+def _guarded(loop, direction):
+    """A loop in standard arithmetic or another direction; `standard_arithmetic` has said that this can be had."""
 
     @jit
     def run(*arguments):
         former = enter_standard_arithmetic()
+        if direction != NEAREST:
+            set_direction(direction)
         loop(*arguments)
+        if direction != NEAREST:
+            set_direction(NEAREST)
         leave_standard_arithmetic(former)
 
     return run
@@ -507,27 +638,50 @@ def _share(task, count, each):
 
 @dataclass(frozen=True)
 class _Form:
-    """A way to add, ready for one format: its kind; the fast form of its rounding, or whether terms are `gridded`."""
+    """A way to add, ready for one format.
+
+    rounding : the fast form of the rounding; or (whether terms are `gridded`, mode).
+    """
 
     kind: int
-    rounding: tuple | bool
+    rounding: tuple
     constants: np.ndarray
 
+    @property
+    def way(self):
+        return self.kind, self.rounding
 
-def _short_form(fmt, lane):
-    """(form, dropped bits, largest sum) of the short form in these lanes, or None."""
-    p, bits = fmt.precision, np.finfo(lane).nmant + 1
+    @property
+    def direction(self):
+        """The processor's."""
+        return DIRECTIONS[self.rounding[1]] if self.kind == STEPPED else NEAREST
+
+
+def _quick_form(fmt, lane, mode):
+    """(form, dropped bits, largest sum) of the short or stepped form in these lanes, or None."""
+    p, digits = fmt.precision, np.finfo(lane).nmant + 1
     ordinary = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
-    fits = fmt.fits(lane) and 2 <= p <= (bits - 2) // 2
+    fits = fmt.fits(lane) and 2 <= p <= ((digits - 2) // 2 if mode == EVEN else digits - 1)
     if not ordinary or not fits or fmt.exponent_bits < 2:
         return None
-    q = bits - p
+    q = digits - p
     # At emin = -126 the subnormals of float32 end where those of the format do: the dropped bits tell.
     gridded = fmt.emin > -126
+    if mode != EVEN and fmt.emin < np.finfo(lane).minexp:
+        return None
+    # Up and down, a sum may grow by more than its terms: it has to overflow as float32 does.
+    full = lane == FLOAT32 and (fmt.emin, fmt.max_exponent) == (-126, 127)
+    if mode in (POSITIVE, NEGATIVE) and not full:
+        return None
     step = 1.5 * 2.0 ** (fmt.emin + 24 - p) if gridded else 0.0
     constants = np.array([2.0**q + 1, fmt.smallest_normal, step], lane)
     limit = min(fmt.max, 2.0 ** (126 - q) if lane == FLOAT32 else LARGEST_WHOLE)
-    return _Form(SHORT, gridded, constants), (1 << max(24 - p, 0)) - 1, limit
+    if mode != EVEN:
+        limit = min(fmt.max, LARGEST_WHOLE)
+        word = np.uint32 if lane == FLOAT32 else np.uint64
+        constants.view(word)[0] = np.iinfo(word).max ^ word((1 << q) - 1)
+    form = _Form(SHORT if mode == EVEN else STEPPED, (gridded, mode), constants)
+    return form, (1 << max(24 - p, 0)) - 1, limit
 
 
 def _whole_form(fmt, mode, saturate, bits, variant, factor):
@@ -556,15 +710,16 @@ class Adder:
         self.factor, self.random = factor, mode >= STOCHASTIC
         self.whole = _whole_form(fmt, mode, saturate, bits, variant, factor)
         self.quick, self.lane = None, FLOAT64
-        if mode != EVEN or saturate or not isinstance(fmt, Format):
+        if mode not in (EVEN, *DIRECTIONS) or saturate or not isinstance(fmt, Format):
             return
         for native, lane in ((binary32, FLOAT32), (binary64, FLOAT64)):
-            if fmt == native:
-                self.quick, self.lane = _Form(NATIVE, False, np.zeros(3, lane)), lane
+            if fmt == native and mode == EVEN:
+                self.quick = _Form(NATIVE, (False, EVEN), np.zeros(3, lane))
+                self.lane = lane
         if self.quick or factor or not self.whole:
             return
         for lane in (FLOAT32, FLOAT64):
-            found = _short_form(fmt, lane)
+            found = _quick_form(fmt, lane, mode)
             if found:
                 self.lane = lane
                 self.quick, self.dropped, self.limit = found
@@ -584,18 +739,19 @@ class Adder:
     def add(self, name, flat, stride, n, S, keys=NO_KEYS, first=0, out=None):
         """Run the loop `name` on all of the work, in pieces, over threads; neither n nor S is empty.
 
-        out : of a chain, n results to an entry.
+        out : of a chain, n results to an entry.   S : 64 lanes to an entry, or the two numbers of a compensated sum.
         """
-        width = LANE_COUNT if name == "lanes" else 1
-        across, along = (1, stride) if name == "columns" else (stride, 1)
+        width = LANE_COUNT if name == "lanes" else 2 if name.startswith(COMPENSATED) else 1
+        columns, rows = name.endswith("columns"), name.endswith("rows")
+        across, along = (1, stride) if columns else (stride, 1)
         outputs = S.size // width
         flat = flat.view()
         flat.flags.writeable = False  # so that the loops are compiled for one kind of array alone
-        if name == "columns":
+        if columns:
             count = min(outputs, WIDE_PIECE)
             depth = PIECE // count
         else:
-            count = min(outputs, max(TURNED_ROWS if name == "rows" else 1, PIECE // n))
+            count = min(outputs, max(TURNED_ROWS if rows else 1, PIECE // n))
             depth = n if name in ("tree", "branches") else max(PIECE // count, LANE_COUNT)
             depth -= depth % LANE_COUNT if depth < n else 0
 
@@ -617,7 +773,7 @@ class Adder:
             kept = S.copy()
             if self.native or name != "branches" and flat.dtype == FLOAT32:
                 seen = self._run(name, self.quick, work, S, out)
-                if self.native or self._inside(kept, n, seen):
+                if self.native or self._inside(kept, n, seen, name):
                     return
             S[:] = kept
         if self.lane == FLOAT64:
@@ -630,19 +786,56 @@ class Adder:
         if out is not None:
             cast(partial, out)
 
+    def add_blocks(self, flat, block, S, outer, total):
+        """As add("rows") for blocks one after the other; and total += their sums in turn, by the Adder `outer`.
+
+        Returns False where this is not to be had, or was outside some domain: nothing is right then.
+        """
+        quick = self.quick and outer.quick and self.lane == outer.lane == flat.dtype == FLOAT32
+        one_way = quick and self.quick.direction == outer.quick.direction
+        squares = block < LONG_ROW and block % SIDES[np.float32] == 0
+        if not one_way or not squares or get_num_threads() > 1:
+            return False
+        flat = flat.view()
+        flat.flags.writeable = False
+        loop = _blocks_loop(*self.quick.way, np.float32, outer.quick.way)
+        run = _guarded(loop, self.quick.direction)
+        count, least = max(1, PIECE // block), TOGETHER * SIDES[np.float32]
+        for j in range(0, S.size, count):
+            part, before, seen = S[j : j + count], total.copy(), np.zeros((2, 3), np.uint32)
+            if part.size < least:
+                self.add("rows", flat[j * block :], block, block, part)
+                outer.add("rows", part, part.size, part.size, total)
+                continue
+            run(
+                flat[j * block :], block, part, self.quick.constants, seen, total,
+                outer.quick.constants,
+            )  # fmt: skip
+            if not (self.native or self._inside(part[:0], block, seen[0], "rows")):
+                return False
+            if not (outer.native or outer._inside(before, part.size, seen[1], "chain")):
+                return False
+        return True
+
     def _run(self, name, form, work, S, out):
         """One loop on one piece; returns what was seen."""
         flat, stride, n, keys, first = work
         seen = np.zeros(3, np.uint32)
         more = ((S[:0] if out is None else out),) if name == "chain" else ()
-        run = _loop(name, form.kind, form.rounding, S.dtype.type, flat.dtype.type, self.factor)
+        loop = _loop(name, *form.way, S.dtype.type, flat.dtype.type, self.factor)
+        run = _guarded(loop, form.direction)
         run(flat, stride, n, S, form.constants, seen, keys, first, *more)
         return seen
 
-    def _inside(self, before, n, seen):
+    def _inside(self, before, n, seen, name):
         """Whether a piece was in the domain of the short form."""
         high = float(seen.view(FLOAT32)[HIGH])
-        reach = float(_largest(before)) + 2 * n * high
+        if name.startswith(COMPENSATED):
+            reach = compensated.MARGIN * high
+        elif self.quick.direction in (UP, DOWN):
+            reach = high
+        else:
+            reach = 2 * n * high + (float(_largest(before)) if before.size else 0.0)
         return not (seen[DIGITS] & self.dropped or seen[STRAY]) and reach <= self.limit
 
 
@@ -657,9 +850,11 @@ def _loop(name, kind, form, lane, item, factor):
             loop = _rows_loop(kind, form, lane, item, factor)
         case "lanes":
             loop = _lanes_loop(kind, form, lane)
+        case _ if name.startswith(COMPENSATED):
+            loop = _compensated_loop(name, kind, form, lane, item)
         case _:
             loop = _tree_loop(kind, form, lane, name == "tree")
-    return _guarded(loop)
+    return loop
 
 
 @functools.cache
