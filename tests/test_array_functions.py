@@ -558,6 +558,49 @@ def test_products_add_in_order(fmt):
     assert_equal_to_exact(np.cross(a[0, 0, :3], a[1, 0, :3]), np.array(expected, object))
 
 
+def test_contractions_are_those_of_the_package_in_every_option_of_a_block():
+    rng = np.random.default_rng(8)
+    a, b = (sf.array(rng.normal(size=s), sf.bfloat16) for s in ((3, 4, 5), (5, 4, 6)))
+    with sf.rounding("toward_positive"):
+        got = np.tensordot(a, b, axes=[(2, 1), (0, 1)]), np.einsum("abc,cbd->ad", a, b)
+    mode = {"rounding": "toward_positive"}
+    expected = sf.tensordot(a, b, sf.bfloat16, [(2, 1), (0, 1)], **mode)
+    assert_same_bits(got[0].to_numpy(), expected.to_numpy())
+    assert_same_bits(
+        got[1].to_numpy(), sf.einsum("abc,cbd->ad", a, b, sf.bfloat16, **mode).to_numpy()
+    )
+    with sf.rounding("stochastic", seed=3):
+        np.einsum("abc,cbd,d->a", a, b, b[0, 0])
+        after = np.inner(a[0], b[:, 0, :5])
+    # Two products have taken the streams 0 and 1.
+    options = {"rounding": "stochastic", "seed": 3, "stream": 2}
+    expected = sf.inner(a[0], b[:, 0, :5], sf.bfloat16, **options)
+    assert_same_bits(after.to_numpy(), expected.to_numpy())
+
+
+def test_signed_zeros_of_products_are_numpys():
+    x, y = np.array([-0.0, 1.0], np.float32), np.array([1.0, -2.0], np.float32)
+    a, b = (sf.array(v, sf.binary32) for v in (x, y))
+    for function in (
+        np.outer,
+        lambda a, b: np.einsum("i,j->ij", a, b),
+        lambda a, b: np.tensordot(a, b, 0),
+        lambda a, b: np.dot(a, b[0]),
+        lambda a, b: np.inner(a, b[0]),
+        lambda a, b: np.einsum("i->i", a),
+        lambda a, b: np.einsum("i,->i", a, b[0]),
+    ):
+        assert_same_bits(function(a, b).to_numpy(), function(x, y))
+
+
+def test_einsum_of_one_operand_without_sums_is_a_view():
+    a = sf.zeros((3, 3), sf.bfloat16)
+    np.einsum("ii->i", a)[...] = 0.1
+    np.einsum(a, [0, 1], [1, 0])[0, 1] = 7
+    assert_same_bits(a.diagonal().to_numpy(), sf.full(3, 0.1, sf.bfloat16).to_numpy())
+    assert float(a[1, 0]) == 7
+
+
 def test_einsum_of_one_and_of_three_operands():
     a, e = pair(BINARY16, (3, 3))
     zero = Exact.of(BINARY16, 0)
@@ -567,16 +610,18 @@ def test_einsum_of_one_and_of_three_operands():
     assert_equal_to_exact(np.einsum("ii", a), total)
     assert_equal_to_exact(np.einsum("ii->i", a), e.diagonal())
     assert_equal_to_exact(np.einsum("ij->ji", a), e.T)
-    total = np.full(3, zero, object)
+    square = np.full((3, 3), zero, object)  # the first two operands, rounded
     for j in range(3):
-        for k in range(3):
-            total = total + e[:, j] * e[j, k] * e[k, 0]
+        square = square + e[:, j, None] * e[None, j, :]
+    total = np.full(3, zero, object)
+    for k in range(3):
+        total = total + square[:, k] * e[k, 0]
     assert_equal_to_exact(np.einsum("ij,jk,k->i", a, a, a[:, 0]), total)
     total = zero
     for v in e.ravel():
         total = total + v
     assert_equal_to_exact(np.einsum("ij->", a), total)
-    with pytest.raises(ValueError, match="sizes"):
+    with pytest.raises(ValueError, match="has size 3, but 2"):
         np.einsum("i,i", a[0], a[0, :2])
     with pytest.raises(ValueError, match="operands"):
         np.einsum("i,j", a[0])
