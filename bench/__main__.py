@@ -11,6 +11,7 @@ from rich.table import Table
 SUITES = (
     "quantize",
     "arithmetic",
+    "elementary",
     "sums",
     "matmul",
     "convolution",

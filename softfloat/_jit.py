@@ -217,12 +217,14 @@ def jit(function=None, *, inline=False):
     return dispatcher
 
 
-def both(function):
+def both(function=None, *, inline=True):
     """Let one plain function run in Python and be called, by the same name, from compiled code (CPU or CUDA).
 
-    Compiled callers inline it, so that constant arguments fold away.
+    inline: compiled callers inline it, so that constant arguments fold away; False for long functions of many callers.
     """
-    options = {"error_model": "numpy", "fastmath": False, "forceinline": True, "nogil": True}
+    if function is None:
+        return functools.partial(both, inline=inline)
+    options = {"error_model": "numpy", "fastmath": False, "forceinline": inline, "nogil": True}
 
     def choose(*arguments):
         return function
