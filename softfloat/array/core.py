@@ -11,6 +11,7 @@ import functools
 import numpy as np
 
 from softfloat import comparison, functional
+from softfloat.array.division import floor_divide, remainder
 from softfloat.array.mixing import quietly, rounded, wide
 from softfloat.array.operators import (
     arithmetic,
@@ -23,6 +24,7 @@ from softfloat.array.operators import (
     unary,
 )
 from softfloat.array.printing import array_text, format_text
+from softfloat.array.processor import standard
 from softfloat.array.registry import call_function
 from softfloat.array.ufuncs import call_one, dispatch
 from softfloat.format import Format
@@ -82,6 +84,7 @@ class SoftArray(Held):
     T = property(lambda self: self._view(self._values.T))
     mT = property(lambda self: self._view(self._values.mT))  # noqa: N815
     real = property(lambda self: self)
+    imag = property(np.imag)
     flat = property(lambda self: Flat(self), doc="The elements in C order, to be read and set.")
     base = property(lambda self: self._values.base)
     flags = property(lambda self: self._values.flags)
@@ -99,6 +102,7 @@ class SoftArray(Held):
         return bool((self == x).any())
 
     # ---------------------------------------------------------------- out of the format
+    @standard
     def to_numpy(self, dtype=None):
         """The values as a new NumPy array: float32, or float64 where the format needs it.
 
@@ -125,6 +129,7 @@ class SoftArray(Held):
             "convert it with .to_numpy()"
         )
 
+    @standard
     def item(self, *where):
         """One element as a Python float, exact."""
         return float(self._values.item(*where))
@@ -133,15 +138,19 @@ class SoftArray(Held):
         """The values as (nested lists of) Python floats, exact."""
         return wide(self._values).tolist()
 
+    @standard
     def __float__(self):
         return float(self._one("float"))
 
+    @standard
     def __int__(self):
         return int(self._one("int"))
 
+    @standard
     def __bool__(self):
         return bool(self._values)  # NumPy's own errors for more than one element, and for none
 
+    @standard
     def __round__(self, ndigits=None):
         return int(np.round(self)) if ndigits is None else np.round(self, ndigits)
 
@@ -150,12 +159,14 @@ class SoftArray(Held):
             raise TypeError(f"only a scalar becomes a {what}, got an array of shape {self.shape}")
         return self._values[()]
 
+    @standard
     def __hash__(self):
         if self._values.ndim or self._values.flags.writeable:
             raise TypeError("unhashable type: a SoftArray can change; only its scalars have a hash")
         return hash(float(self._values))
 
     # ---------------------------------------------------------------- conversion, copies, storage
+    @standard
     def astype(self, fmt, *, copy=True, **options):
         """The values rounded once to another format; options as for `quantize`, rounding= among them."""
         fmt = as_format(fmt)
@@ -180,15 +191,18 @@ class SoftArray(Held):
         return _rebuild, (self._values, self._format, self._is_scalar())
 
     # ---------------------------------------------------------------- text
+    @standard
     def __repr__(self):
         digits = array_text(self._values, self._format, prefix="SoftArray(")
         if self._values.size == 0 and self.shape != (0,):
             digits += f", shape={self.shape}"
         return f"SoftArray({digits}, {format_text(self._format)})"
 
+    @standard
     def __str__(self):
         return array_text(self._values, self._format, separator=" ")
 
+    @standard
     def __format__(self, spec):
         if not spec:
             return str(self)
@@ -201,6 +215,7 @@ class SoftArray(Held):
             return held(found, self._format)
         return scalar(np.array(found), self._format)
 
+    @standard
     def __setitem__(self, key, x):
         if isinstance(x, Held) and x._format == self._format:
             self._values[key] = x._values
@@ -216,8 +231,8 @@ class SoftArray(Held):
     __sub__, __rsub__, __isub__ = arithmetic(np.subtract, functional.subtract)
     __mul__, __rmul__, __imul__ = arithmetic(np.multiply, functional.multiply)
     __truediv__, __rtruediv__, __itruediv__ = arithmetic(np.divide, functional.divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = general(np.floor_divide)
-    __mod__, __rmod__, __imod__ = general(np.remainder)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = arithmetic(np.floor_divide, floor_divide)
+    __mod__, __rmod__, __imod__ = arithmetic(np.remainder, remainder)
     __pow__ = power
     _, __rpow__, __ipow__ = general(np.power)
     __matmul__, __rmatmul__, __imatmul__ = general(np.matmul)

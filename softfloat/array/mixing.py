@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import comparison
+from softfloat.array.processor import standard
 from softfloat.fixed_point import FixedPoint
 from softfloat.functional import quantize
 from softfloat.operands import FLOAT64, Held, exact_parts
@@ -41,6 +42,7 @@ def literal(x, fmt):
     return _literal(x, fmt)
 
 
+@standard
 def _literal(x, fmt):
     values = np.array(quietly(quantize, x, fmt), fmt.carrier)
     values.flags.writeable = False
@@ -50,6 +52,7 @@ def _literal(x, fmt):
 _remembered = functools.lru_cache(maxsize=1024, typed=True)(_literal)
 
 
+@standard
 def comparand(x, fmt):
     """A Python number to compare with: the nearest value, an infinity beyond the range even where there is none."""
     if type(x) in (float, int) and -fmt.max < x < fmt.max and (fmt.signed or x >= 0):
@@ -85,6 +88,7 @@ def operand(x, fmt):
     return exact_values(x, fmt)
 
 
+@standard
 def exact_values(x, fmt):
     """An array-like as values of a format; TypeError, naming the first element, unless all are."""
     text = getattr(getattr(x, "dtype", None), "kind", "") in ("U", "S")
@@ -156,6 +160,7 @@ def common_format(operands):
     return found
 
 
+@standard
 def rounded(x, fmt, **options):
     """Anything as values of the format, in its carrier, rounded once; options as for `quantize`."""
     if isinstance(x, (list, tuple)):
@@ -165,6 +170,7 @@ def rounded(x, fmt, **options):
     return np.asarray(quantize(x, fmt, **options), fmt.carrier)
 
 
+@standard
 def wide(values):
     """Values as float64, which every value is; quiet."""
     with np.errstate(all="ignore"):

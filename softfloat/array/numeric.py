@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from softfloat import functional
+from softfloat import elementary, functional
 from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
@@ -286,6 +286,12 @@ def round_(a, decimals=0, out=None):
 def fix(x, out=None):
     """to an integer, toward zero"""
     return _into(out, np.trunc(x))
+
+
+@implements(np.sinc, section=STEPS)
+def sinc(x):
+    """sin(pi * x) / (pi * x), rounded once; 1 at 0"""
+    return _operation(elementary.sinc, x, fmt=x._format)
 
 
 @implements(np.isclose, section=STEPS)
