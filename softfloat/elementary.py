@@ -64,7 +64,7 @@ def _call(name, operands, fmt, out, options):
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, dtypes))
     else:
-        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
+        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
         exact_result = _modules()[1].exact_result

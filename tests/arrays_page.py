@@ -47,8 +47,8 @@ array([0.10009766, 0.20019531, 0.30078125], dtype=float32)
 Indexing takes all of NumPy's forms and gives views. Assignment rounds what is assigned, once, exactly: `a[0] =
 "0.1"`. One element is a SoftArray without dimensions that nothing changes: it has a hash, and `float(a[0])` is exact.
 Functions of the package (`sf.add(a, b, fmt)`, `sf.sum(a, fmt)`, ...) give SoftArrays for SoftArrays, except `encode`,
-`logb` and what gives truth values or integers. Their `out=` takes plain NumPy arrays; NumPy's functions take
-SoftArrays there.
+`logb` (exponents need be no values of the format: plain floats) and what gives truth values or integers. Their `out=`
+takes plain NumPy arrays and SoftArrays of the result's format; NumPy's functions take SoftArrays there.
 
 The text of a value has the fewest digits that read back as the value in its format, of those the nearest to it;
 integers below 10**16 are written in full: 65504.0 in binary16, not 65500.0.

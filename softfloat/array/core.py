@@ -12,7 +12,7 @@ import numpy as np
 
 from softfloat import comparison, functional
 from softfloat.array.division import floor_divide, remainder
-from softfloat.array.mixing import quietly, rounded, wide
+from softfloat.array.mixing import literal, quietly, rounded, wide
 from softfloat.array.operators import (
     arithmetic,
     general,
@@ -30,6 +30,7 @@ from softfloat.array.ufuncs import call_one, dispatch
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
+from softfloat.status import active_status
 
 # NumPy's functions with like=, which is not among the arguments that are passed on.
 LIKE = (
@@ -219,6 +220,8 @@ class SoftArray(Held):
     def __setitem__(self, key, x):
         if isinstance(x, Held) and x._format == self._format:
             self._values[key] = x._values
+        elif type(x) in (float, int) and not active_status():
+            self._values[key] = literal(x, self._format)
         else:
             self._values[key] = rounded(x, self._format)
 
