@@ -37,7 +37,13 @@ def literal(x, fmt):
     """A Python number as a read-only array without dimensions: the nearest value of the format."""
     if type(x) is int or (type(x) is float and x):
         return _remembered(x, fmt)
-    if type(x) is float and math.copysign(1.0, x) > 0:  # 0.0 and -0.0 are one key
+    return _unusual(x, fmt)
+
+
+@standard
+def _unusual(x, fmt):
+    """What is not remembered: -0.0, which has the key of 0.0, and numbers that a processor may take for zeros."""
+    if type(x) is float and x == 0 and math.copysign(1.0, x) > 0:
         return _remembered(0, fmt)
     return _literal(x, fmt)
 
