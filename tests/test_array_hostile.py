@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import math
 import pickle
 import platform
 import re
@@ -387,3 +388,45 @@ def test_messages_say_what_was_given_and_what_to_do(name):
     with pytest.raises((TypeError, ValueError, IndexError)) as caught:
         call(A)
     assert re.search(said, str(caught.value), re.S), str(caught.value)
+
+
+# ---------------------------------------------------------------- out of the format
+def test_indices_and_masks_are_plain_arrays():
+    a = sf.array([-1.75, 0.0, 2.5, 300.0], BF)
+    for dtype in (int, np.int16, "int32", np.dtype("i8")):
+        got = a.astype(dtype)
+        assert type(got) is np.ndarray
+        assert got.dtype == np.dtype(dtype)
+        assert got.tolist() == [-1, 0, 2, 300]
+    assert a.astype(int, rounding="toward_negative").tolist() == [-2, 0, 2, 300]
+    assert a.astype(bool).tolist() == [True, False, True, True]
+    assert np.arange(400)[a[1:].astype(int)].tolist() == [0, 2, 300]
+    with pytest.raises(ValueError, match="300"):
+        a.astype(np.int8)
+    with pytest.raises(ValueError, match="nan|NaN"):
+        sf.array([np.nan], BF).astype(int)
+    with pytest.raises(ValueError, match="complex"):
+        a.astype(complex)
+
+
+def test_whole_numbers_of_scalars_are_pythons():
+    x = BF(-2.5)
+    got = [math.floor(x), math.ceil(x), math.trunc(x), round(x), int(x)]
+    assert got == [-3, -2, -2, -2, -2]
+    assert {type(v) for v in got} == {int}
+    with pytest.raises(OverflowError):
+        math.floor(BF(np.inf))
+    with pytest.raises(TypeError, match="scalar"):
+        math.floor(A)
+
+
+def test_strange_things_are_not_contained():
+    assert None not in A
+    assert "1" not in A
+    assert np.float32(2) in A
+
+
+def test_logspace_raises_the_base_to_linspace():
+    got = np.logspace(A[0], A[2], 5, base=2.0)
+    assert_same_bits(got.to_numpy(), np.power(2.0, np.linspace(A[0], A[2], 5)).to_numpy())
+    assert [float(got[i]) for i in (0, 2, 4)] == [2, 4, 8]

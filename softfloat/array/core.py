@@ -12,7 +12,7 @@ import numpy as np
 
 from softfloat import comparison, functional
 from softfloat.array.division import floor_divide, remainder
-from softfloat.array.mixing import literal, quietly, rounded, wide
+from softfloat.array.mixing import literal, plain_dtype, quietly, rounded, wide
 from softfloat.array.operators import (
     arithmetic,
     general,
@@ -22,6 +22,7 @@ from softfloat.array.operators import (
     scalar,
     sign_change,
     unary,
+    whole,
 )
 from softfloat.array.printing import array_text, format_text
 from softfloat.array.processor import standard
@@ -100,7 +101,7 @@ class SoftArray(Held):
         return (self[i] for i in range(len(self._values)))
 
     def __contains__(self, x):
-        return bool((self == x).any())
+        return bool(np.any(self == x))
 
     # ---------------------------------------------------------------- out of the format
     @standard
@@ -169,7 +170,18 @@ class SoftArray(Held):
     # ---------------------------------------------------------------- conversion, copies, storage
     @standard
     def astype(self, fmt, *, copy=True, **options):
-        """The values rounded once to another format; options as for `quantize`, rounding= among them."""
+        """The values rounded once to another format; options as for `quantize`, rounding= among them.
+
+        NumPy's integers and bool, as indices need them, give plain NumPy arrays: toward zero as in NumPy, unless
+        rounding= says otherwise, a value out of their range being a ValueError; and x != 0.
+        """
+        plain = plain_dtype(fmt)
+        if plain is not None:
+            if plain.kind == "b":
+                return self._values != 0
+            return comparison.to_integer(
+                self._values, plain, **{"rounding": "toward_zero", **options}
+            )
         fmt = as_format(fmt)
         if fmt == self._format and not copy and not options:
             return self
@@ -249,9 +261,9 @@ class SoftArray(Held):
     __neg__ = sign_change(np.negative, lambda fmt: fmt.has_negative_zero)
     __pos__ = unary(np.positive)
     __abs__ = sign_change(np.absolute, lambda fmt: True)
-    __trunc__ = unary(np.trunc)
-    __floor__ = unary(np.floor)
-    __ceil__ = unary(np.ceil)
+    __trunc__ = whole(np.trunc)
+    __floor__ = whole(np.floor)
+    __ceil__ = whole(np.ceil)
 
     # ---------------------------------------------------------------- NumPy's protocols
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):

@@ -146,6 +146,19 @@ def without_held(x, fmt=None):
     return x
 
 
+def plain_dtype(x):
+    """The dtype that x names if it is one of integers or bool, else None."""
+    if isinstance(x, type) and not issubclass(x, (int, np.integer, np.bool_)):
+        return None
+    if not isinstance(x, (type, str, np.dtype)):
+        return None
+    try:
+        dtype = np.dtype(x)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "iub" and dtype.isbuiltin == 1 else None
+
+
 def leaves(x):
     """The items of nested lists and tuples."""
     if isinstance(x, (list, tuple)):

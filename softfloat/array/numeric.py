@@ -322,6 +322,13 @@ def linspace_(
     return linspace(*(float(soft(x, start, stop)) for x in (start, stop)), num, endpoint, fmt)
 
 
+@implements(np.logspace, section=STEPS)
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """base ** np.linspace, each rounded"""
+    powers = linspace_(*(soft(x, start, stop) for x in (start, stop)), num, endpoint, axis=axis)
+    return np.power(base, powers)
+
+
 # ---------------------------------------------------------------- differences
 @implements(np.diff, section=STEPS)
 def diff(a, n=1, axis=-1, prepend=_NO, append=_NO):

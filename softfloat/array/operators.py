@@ -119,6 +119,11 @@ def unary(ufunc):
     return lambda self: call(ufunc, (self,))
 
 
+def whole(ufunc):
+    """math.floor(a) and its kin: the int of a scalar."""
+    return lambda self: int(call(ufunc, (self,)))
+
+
 def sign_change(ufunc, keeps):
     """-a and abs(a): NumPy's own where keeps(fmt) says that a changed sign is all there is to it."""
 
