@@ -17,6 +17,7 @@ from helpers import assert_same_bits
 
 import softfloat as sf
 from softfloat.array.processor import as_usual
+from softfloat.array.registry import UFUNCS
 from softfloat.bits import leave_standard_arithmetic
 
 BF, HALF = sf.bfloat16, sf.binary16
@@ -430,3 +431,26 @@ def test_logspace_raises_the_base_to_linspace():
     got = np.logspace(A[0], A[2], 5, base=2.0)
     assert_same_bits(got.to_numpy(), np.power(2.0, np.linspace(A[0], A[2], 5)).to_numpy())
     assert [float(got[i]) for i in (0, 2, 4)] == [2, 4, 8]
+
+
+# ---------------------------------------------------------------- what is masked out
+@pytest.mark.parametrize(
+    "fmt",
+    [BF, "float8_e4m3fn", sf.binary64, sf.FixedPoint(3, 4), "float8_e8m0fnu"],
+    ids=lambda f: sf.as_format(f).label,
+)
+def test_no_ufunc_raises_a_flag_where_nothing_is_asked_for(fmt):
+    x = sf.array([3.0, 0.7], fmt)
+    for ufunc, rule in UFUNCS.items():
+        if rule.elementwise:
+            operands = [x, np.array([3, 4])] if rule.integers else [x] * ufunc.nin
+            with sf.status() as flags:
+                ufunc(*operands, where=np.zeros(2, bool))
+            raised = (
+                flags.inexact,
+                flags.underflow,
+                flags.overflow,
+                flags.invalid,
+                flags.divide_by_zero,
+            )
+            assert not any(raised), ufunc

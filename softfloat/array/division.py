@@ -55,7 +55,7 @@ def remainder(a, b, fmt, **options):
         part, whole = rest.astype(dtype), np.where(turned, b, 0.0).astype(dtype)
     result = functional.add(part, whole, fmt, **options)
     zero = np.copysign(result.dtype.type(0), b) if fmt.has_negative_zero else 0.0
-    return np.where(rest == 0, zero, result).astype(fmt.carrier)
+    return np.where((rest == 0) & fmt.has_zero, zero, result).astype(fmt.carrier)
 
 
 @standard

@@ -34,6 +34,7 @@ class Rule:
     results : what each result is; of several, run gives a tuple.   steps : for the documentation.
     compares : Python numbers beyond the range are infinite.   integers : positions of operands that are integers.
     identity : what an empty reduction gives, or None.   elementwise : False for products of matrices.
+    neutral : operands on which it raises no flag.
     """
 
     run: Any
@@ -43,6 +44,7 @@ class Rule:
     integers: tuple[int, ...] = ()
     identity: float | None = None
     elementwise: bool = True
+    neutral: float = 1.0
 
 
 def _exact(run, steps, results=(EXACT,), **more):
@@ -186,34 +188,36 @@ UFUNCS |= {
     np.matmul: Rule(products.matmul, _MATRIX, elementwise=False),
 }
 UFUNCS |= {
-    np.exp: Rule(elementary.exp, "e**x"),
-    np.exp2: Rule(elementary.exp2, "2**x"),
-    np.expm1: Rule(elementary.expm1, "e**x - 1"),
+    np.exp: Rule(elementary.exp, "e**x", neutral=0.0),
+    np.exp2: Rule(elementary.exp2, "2**x", neutral=0.0),
+    np.expm1: Rule(elementary.expm1, "e**x - 1", neutral=0.0),
     np.log: Rule(elementary.log, "the natural logarithm"),
     np.log2: Rule(elementary.log2, "the logarithm to base 2"),
     np.log10: Rule(elementary.log10, "the logarithm to base 10"),
-    np.log1p: Rule(elementary.log1p, "log(1 + x)"),
-    np.logaddexp: Rule(elementary.logaddexp, "log(e**x + e**y)"),
-    np.logaddexp2: Rule(elementary.logaddexp2, "log2(2**x + 2**y)"),
+    np.log1p: Rule(elementary.log1p, "log(1 + x)", neutral=0.0),
+    np.logaddexp: Rule(elementary.logaddexp, "log(e**x + e**y)", neutral=math.nan),
+    np.logaddexp2: Rule(elementary.logaddexp2, "log2(2**x + 2**y)", neutral=0.0),
     np.cbrt: Rule(elementary.cbrt, "the cube root"),
-    np.hypot: Rule(elementary.hypot, "sqrt(x * x + y * y), rounded once"),
-    np.sin: Rule(elementary.sin, "the sine, of radians"),
-    np.cos: Rule(elementary.cos, "the cosine, of radians"),
-    np.tan: Rule(elementary.tan, "the tangent, of radians"),
-    np.arcsin: Rule(elementary.arcsin, "the angle in [-pi/2, pi/2]"),
+    np.hypot: Rule(elementary.hypot, "sqrt(x * x + y * y), rounded once", neutral=0.0),
+    np.sin: Rule(elementary.sin, "the sine, of radians", neutral=0.0),
+    np.cos: Rule(elementary.cos, "the cosine, of radians", neutral=0.0),
+    np.tan: Rule(elementary.tan, "the tangent, of radians", neutral=0.0),
+    np.arcsin: Rule(elementary.arcsin, "the angle in [-pi/2, pi/2]", neutral=0.0),
     np.arccos: Rule(elementary.arccos, "the angle in [0, pi]"),
-    np.arctan: Rule(elementary.arctan, "the angle in [-pi/2, pi/2]"),
-    np.arctan2: Rule(elementary.arctan2, "the angle of the point (y, x), in [-pi, pi]"),
-    np.sinh: Rule(elementary.sinh, "the hyperbolic sine"),
-    np.cosh: Rule(elementary.cosh, "the hyperbolic cosine"),
-    np.tanh: Rule(elementary.tanh, "the hyperbolic tangent"),
-    np.arcsinh: Rule(elementary.arcsinh, "the inverse hyperbolic sine"),
+    np.arctan: Rule(elementary.arctan, "the angle in [-pi/2, pi/2]", neutral=0.0),
+    np.arctan2: Rule(
+        elementary.arctan2, "the angle of the point (y, x), in [-pi, pi]", neutral=0.0
+    ),
+    np.sinh: Rule(elementary.sinh, "the hyperbolic sine", neutral=0.0),
+    np.cosh: Rule(elementary.cosh, "the hyperbolic cosine", neutral=0.0),
+    np.tanh: Rule(elementary.tanh, "the hyperbolic tangent", neutral=0.0),
+    np.arcsinh: Rule(elementary.arcsinh, "the inverse hyperbolic sine", neutral=0.0),
     np.arccosh: Rule(elementary.arccosh, "the inverse hyperbolic cosine"),
-    np.arctanh: Rule(elementary.arctanh, "the inverse hyperbolic tangent"),
-    np.degrees: Rule(elementary.degrees, "x * 180 / pi, rounded once"),
-    np.rad2deg: Rule(elementary.degrees, "x * 180 / pi, rounded once"),
-    np.radians: Rule(elementary.radians, "x * pi / 180, rounded once"),
-    np.deg2rad: Rule(elementary.radians, "x * pi / 180, rounded once"),
+    np.arctanh: Rule(elementary.arctanh, "the inverse hyperbolic tangent", neutral=0.0),
+    np.degrees: Rule(elementary.degrees, "x * 180 / pi, rounded once", neutral=0.0),
+    np.rad2deg: Rule(elementary.degrees, "x * 180 / pi, rounded once", neutral=0.0),
+    np.radians: Rule(elementary.radians, "x * pi / 180, rounded once", neutral=0.0),
+    np.deg2rad: Rule(elementary.radians, "x * pi / 180, rounded once", neutral=0.0),
 }
 for _name, _left, _right in (("vecdot", 1, 1), ("matvec", 2, 1), ("vecmat", 1, 2)):
     if hasattr(np, _name):
@@ -283,7 +287,7 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     values = [_taken(rule, i, x, fmt) for i, x in enumerate(inputs)]
     result = fmt if dtype is None else as_format(dtype)
     if where is not True:
-        values = _unmasked(values, where)
+        values = _unmasked(values, where, rule.neutral)
     found = _run(rule, values, result)
     if len(rule.results) == 1 and out is None and where is True and dtype is None:
         kind = rule.results[0]
@@ -327,10 +331,10 @@ def _taken(rule, position, x, fmt):
     return operand(x, fmt)
 
 
-def _unmasked(values, where):
-    """Operands with ones where nothing is asked for: no operation on ones raises a flag."""
+def _unmasked(values, where, neutral):
+    """Operands with others where nothing is asked for, which raise no flag."""
     shape = np.broadcast_shapes(*(v.shape for v in values), np.shape(where))
-    return [np.where(where, np.broadcast_to(v, shape), v.dtype.type(1)) for v in values]
+    return [np.where(where, np.broadcast_to(v, shape), v.dtype.type(neutral)) for v in values]
 
 
 def _run(rule, values, fmt):
