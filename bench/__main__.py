@@ -17,6 +17,7 @@ SUITES = (
     "convolution",
     "engines",
     "array",
+    "kernels",
     "startup",
     "peers",
 )

@@ -1,6 +1,9 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
-from softfloat import engines
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from softfloat import _late
 from softfloat.array import (
     SoftArray,
     arange,
@@ -159,7 +162,38 @@ from softfloat.reductions import cumsum, mean, norm, prod, sum
 from softfloat.rounding import Rounding
 from softfloat.status import status
 
+if TYPE_CHECKING:
+    from softfloat import engines, scalar
+    from softfloat.audit import audit
+    from softfloat.numba_types.streams import stream
+
 __version__ = "0.1.0"
+
+# Loaded by the first use: (module, name in it, or None for the module itself).
+_ON_FIRST_USE = {
+    "audit": ("softfloat.audit", "audit"),
+    "engines": ("softfloat.engines", None),
+    "scalar": ("softfloat.scalar", None),
+    "stream": ("softfloat.numba_types.streams", "stream"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        module, own = _ON_FIRST_USE[name]
+    except KeyError:
+        raise AttributeError(f"module 'softfloat' has no attribute {name!r}") from None
+    if name in ("scalar", "stream"):
+        _late.load_numba_types()
+    found = importlib.import_module(module)
+    value = found if own is None else getattr(found, own)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_FIRST_USE})
+
 
 __all__ = [
     "FixedPoint",
@@ -179,6 +213,7 @@ __all__ = [
     "array",
     "as_format",
     "asarray",
+    "audit",
     "bfloat16",
     "binary16",
     "binary32",
@@ -292,6 +327,7 @@ __all__ = [
     "rounding",
     "rsqrt",
     "save",
+    "scalar",
     "scalbn",
     "set_num_threads",
     "signbit",
@@ -303,6 +339,7 @@ __all__ = [
     "sqrt",
     "square",
     "status",
+    "stream",
     "subtract",
     "sum",
     "tan",

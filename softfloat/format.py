@@ -33,6 +33,9 @@ GRADUAL, FLUSH, GRID, NORMAL, SCALE = range(5)
 # Bits of FLAGS.
 SIGNED, NEGATIVE_ZERO, SATURATES, SIGNED_NAN, NAN_QUOTIENTS = 1, 2, 4, 8, 16
 
+# The numbers that follow it in `Format.kernel_record`, as bits of float64.
+FLOOR, SPREAD, STEP, LOWEST, LARGEST, NUMBERS = range(6)
+
 # Carriers: (significand field, exponent field, emin, smallest exponent of a subnormal).
 FLOAT32 = SimpleNamespace(
     dtype=np.dtype(np.float32), bits=32, mantissa_bits=23, emin=-126, emax=127
@@ -434,6 +437,26 @@ class Format:
     def record(self):
         """`parameters` as an int64 array for compiled code."""
         record = np.array(self.parameters, np.int64)
+        record.flags.writeable = False
+        return record
+
+    @cached_property
+    def kernel_record(self):
+        """`parameters`, then the bits of five float64 numbers: what scalar functions in users' kernels read.
+
+        FLOOR is 2**emin, SPREAD 2**(52 - m), STEP 2**-m; magnitudes from LOWEST to LARGEST, and 0, are rounded by one
+        sum in float64. LARGEST is -1 where that would not be exact.
+        """
+        m = self.mantissa_bits
+        lowest = 0.0 if self.subnormals is True else self.smallest_normal
+        exact = (
+            0 < m <= 50 and self.signed and self.emin - m > FLOAT64.emin
+            and self.max_exponent + 53 - m <= FLOAT64.emax
+        )  # fmt: skip
+        largest = self.max if exact else -1.0
+        floor = math.ldexp(1.0, max(self.emin, FLOAT64.emin))
+        numbers = np.array([floor, 2.0 ** (52 - m), 2.0**-m, lowest, largest])
+        record = np.concatenate([self.record, numbers.view(np.int64)])
         record.flags.writeable = False
         return record
 

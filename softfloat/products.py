@@ -5,18 +5,44 @@ in softfloat.reductions. softfloat.ops.reduce defines the orders and the random 
 softfloat.backends.contract give the same bits where they apply.
 """
 
+import functools
 import math
 
 import numpy as np
 
-from softfloat import engines
-from softfloat.backends.contract import compare_values, contract, fast_product
+from softfloat.backends.contract import contract, make_nans_canonical
+from softfloat.backends.kernels import (
+    CARRIER_TYPES,
+    Span,
+    Words,
+    element_words,
+    kernels,
+    survey,
+)
+from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
+from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, quantize
+from softfloat.functional import _carriers, _checked_out, add, quantize
 from softfloat.operands import FLOAT32, Held, hold
-from softfloat.ops.reduce import EXACT, ROUNDED, SEQUENTIAL
+from softfloat.ops.reduce import (
+    AT_OUTER,
+    AT_RESULT,
+    BLOCKED,
+    EXACT,
+    PLACES,
+    ROUNDED,
+    SEQUENTIAL,
+)
 from softfloat.reductions import _DEFAULT, _NO_STARTS, _bits, _define, _deliver, _How, _values
+from softfloat.rounding import STOCHASTIC, VARIANT_A
+from softfloat.status import active_status
+
+_SATURATIONS = (False, "finite", "propagate")
+# Random bits by default: as many as every format of up to 11 digits leaves to spare in float32.
+_RANDOM_BITS = 13
+_SHORT = 1 << 20  # multiply-adds of a product that one thread does at once
+_ALONE = np.zeros((1, 2), np.int64)  # the batches of A and B in the only product
 
 
 def _shapes(a, b):
@@ -69,7 +95,8 @@ def matmul(
         result's; by default +0.
     engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
         inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest.
-    options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`.
+    options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
+        default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
     Raises ValueError if the inner sizes differ or rounding is stochastic without a seed.
     """
@@ -90,9 +117,13 @@ def matmul(
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
         product = None
-    how = _How(
+    how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
+    if simple is not None and c is None and engine is None and out is None:
+        result = _short(a, b, simple)
+        if result is not None:
+            return result
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:
@@ -109,6 +140,8 @@ def matmul(
         wide = _product(left, right, initial, batch, full, how)
     else:
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
+        from softfloat import engines  # many presets: loaded by those who ask for one
+
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
         wide = np.asarray(quantize(found.reshape(full), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
@@ -116,9 +149,67 @@ def matmul(
     return hold(result, how.result) if soft and out is None else result
 
 
+@functools.lru_cache(128, typed=True)
+def _known(*chosen, **options):
+    """The checked choice of formats and roundings, and its simple kernel: calls that repeat one spend no time on it."""
+    how = _How(*chosen, options)
+    return how, _simple(how)
+
+
+def _how(*chosen):
+    *chosen, options = chosen
+    options.setdefault("random_bits", _RANDOM_BITS)
+    if not active_status():  # a choice made within a block counts for that block
+        try:
+            return _known(*chosen, **options)
+        except TypeError:  # something that cannot be hashed, or is wrong
+            pass
+    return _How(*chosen, options), None
+
+
+def _simple(how):
+    """The kernel that alone makes the result of float32 operands, or None."""
+    candidates = _candidates(how, 1)
+    last = how.result == how.accumulator and not how.choices[3].saturate
+    if how.order != SEQUENTIAL or not candidates or not last or not how.result.fits(FLOAT32):
+        return None
+    return None if candidates[0].words or candidates[0].dtype != FLOAT32 else candidates[0]
+
+
+def _short(a, b, kernel):
+    """The product of two small matrices, without the detours that the general case needs; None if it is one."""
+    if type(a) is not np.ndarray or type(b) is not np.ndarray or a.ndim != 2 or b.ndim != 2:
+        return None
+    if a.dtype != FLOAT32 or b.dtype != FLOAT32 or not (a.flags.carray and b.flags.carray):
+        return None
+    m, k = a.shape
+    n = b.shape[1]
+    if k != b.shape[0] or not 0 < m * n * k <= _SHORT:
+        return None
+    left, right = survey(a), survey(b)
+    if left.special or right.special:
+        return None
+    arguments = kernel.prepared(left, right, _NO_START, k, False)
+    if arguments is None:
+        return None
+    result = np.zeros((m, n), FLOAT32)
+    if n == 1 < m:  # columns are what vectors hold
+        a, b, m, n = b.T, transposed(a[None])[0], n, m
+    operands = a[None], b[None]
+    *choice, direction = arguments
+    box, choice = (0, 1, 0, m, 0, n, 0, k), (*choice, kernel.forced)
+    whole = result.reshape(1, m, n)
+    if not kernel.run(*operands, whole, _ALONE, operands, box, choice, direction, False):
+        return None
+    make_nans_canonical(result.reshape(-1))
+    return result
+
+
 def _check_engine(engine, **given):
     """ValueError where an option says what the engine says already."""
-    if not isinstance(engine, engines.Engine):
+    from softfloat.engines import Engine
+
+    if not isinstance(engine, Engine):
         raise TypeError(
             f"engine must be an Engine, such as softfloat.engines.h100_fp8, got {engine!r}"
         )
@@ -143,12 +234,9 @@ def _initial(c, shape, full):
 def _product(a, b, c, batch, full, how):
     """All elements of a matrix product of at least 2-D operands."""
     rows, columns = _batches(a.shape[:-2], batch), _batches(b.shape[:-2], batch)
-    plain = how.plain if how.order == SEQUENTIAL and not how.exact else None
-    fast = fast_product(plain) if plain is not None else None
-    if fast is not None:
-        found = _fast_product(fast, a, b, c, rows, columns, full)
-        if found is not None:
-            return found
+    found = _by_kernels(a, b, c, rows, columns, full, how)
+    if found is not None:
+        return found
     starts = _NO_STARTS if c is None else _bits(c)
     kind = EXACT if how.exact else ROUNDED
     transposed = _bits(np.swapaxes(b, -1, -2))
@@ -158,38 +246,191 @@ def _product(a, b, c, batch, full, how):
     )
 
 
-def _narrow(value, fmt):
-    """The values as contiguous float32 numbers, NaNs canonical, if all are values of the format, else None."""
-    if value.dtype == FLOAT32:
-        narrow = np.ascontiguousarray(value)
-    else:
-        with np.errstate(all="ignore"):
-            narrow = np.ascontiguousarray(value, FLOAT32)
-            if not np.array_equal(narrow, value, equal_nan=True):
+class _Operand:
+    """An operand in the carriers that can hold it, and the span of its numbers."""
+
+    def __init__(self, value):
+        self.value = value
+        self._found = {}
+
+    def within(self, dtype):
+        """(contiguous array of this dtype, NaNs canonical, its Span), or None if some number is not in it."""
+        if dtype not in self._found:
+            self._found[dtype] = self._made(dtype)
+        return self._found[dtype]
+
+    def _made(self, dtype):
+        if self.value.dtype == dtype:
+            x = np.ascontiguousarray(self.value)
+        else:
+            with np.errstate(all="ignore"):
+                x = np.ascontiguousarray(self.value, dtype)
+                narrower = dtype.itemsize < self.value.dtype.itemsize
+                if narrower and not np.array_equal(x, self.value, equal_nan=True):
+                    return None
+        if not x.flags.writeable:
+            x = x.copy()  # another type to the compiler, which would compile everything anew for it
+        span = survey(x)
+        if span.special and np.isnan(x).any():
+            x = np.where(np.isnan(x), dtype.type(np.nan), x)
+        return x, span
+
+
+_NO_START = Span(0.0, math.inf, 1, False)
+
+
+def _candidates(how, columns):
+    """The kernels for a call's formats and roundings; none where one of these is beyond them."""
+    to_product, to_sum = how.choices[0], how.choices[1]
+    alike = (to_product.mode, to_product.saturate) == (to_sum.mode, to_sum.saturate)
+    if how.order not in (SEQUENTIAL, BLOCKED) or not alike:
+        return ()
+    if not isinstance(how.result, Format) or not how.result.signed or not how.result.has_nan:
+        return ()
+    if to_sum.mode == STOCHASTIC:
+        # Where rows of the result do not begin at multiples of their length, its columns have no keys of their own.
+        whole = how.offset % max(columns, 1) == 0
+        if to_sum.variant != VARIANT_A or to_product.bits != to_sum.bits or not whole:
+            return ()
+    product = None if how.exact else how.product
+    bits = to_sum.bits if to_sum.mode == STOCHASTIC else 0
+    return kernels(product, how.accumulator, to_sum.mode, to_sum.saturate, bits)
+
+
+class _Arranged:
+    """Operands of a product as batches of matrices that suit the kernels; its elements keep their order.
+
+    b shared by all batches: one tall product. One column: one row instead, of the transposed product, since vectors
+    hold columns. A single element in each batch: columns of a and b, in pairs.
+    """
+
+    def __init__(self, a, b, c, rows, columns, full, how):
+        _, m, n = self.shape = (len(rows), *full[-2:])
+        self.a, self.b = (x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]) for x in (a, b))
+        self.c, self.size = c, m
+        self.items = np.stack((rows, columns), 1)
+        self.turned = self.paired = False
+        self._join()
+        if self.shape[2] == 1 and self.shape[1] > 1:
+            self._turn()
+            # Rows of the result that are columns here have words for each batch.
+            if how.choices[1].mode != STOCHASTIC:
+                self._join()
+        if self.shape[1:] == (1, 1) and self.shape[0] > 1:
+            self._pair()
+
+    def _join(self):
+        batches, m, n = self.shape
+        if len(self.b) == 1 and 1 < len(self.a) == batches:
+            self.a = self.a.reshape(1, batches * m, self.a.shape[2])
+            self.shape, self.items, self.size = (1, batches * m, n), _ALONE, batches * m
+
+    def _turn(self):
+        batches, m, n = self.shape
+        # Of other dtypes, and those that lie the other way round already, NumPy's view will do.
+        quick = self.a.dtype in CARRIER_TYPES and self.a.flags.carray
+        turned = transposed(self.a) if quick else self.a.swapaxes(1, 2)
+        self.a, self.b = self.b.swapaxes(1, 2), turned
+        self.shape, self.items, self.turned = (batches, n, m), self.items[:, ::-1].copy(), True
+
+    def _pair(self):
+        self.a = self.a[self.items[:, 0], 0].T[None]
+        self.b = self.b[self.items[:, 1], :, 0].T[None]
+        self.shape, self.items, self.turned = (1, 1, self.shape[0]), _ALONE, True
+        self.paired = True
+
+
+def _by_kernels(a, b, c, rows, columns, full, how):
+    """As `_product` by the vector kernels, or None outside their domain."""
+    candidates = _candidates(how, full[-1])
+    if active_status() or not candidates:
+        return None
+    whole = _Arranged(a, b, c, rows, columns, full, how)
+    left, right = _Operand(whole.a), _Operand(whole.b)
+    start = None if c is None or how.order == BLOCKED else _Operand(c)
+    for kernel, content in [*((k, False) for k in candidates), *((k, True) for k in candidates)]:
+        found = [None if x is None else x.within(kernel.dtype) for x in (left, right, start)]
+        if found[0] is None or found[1] is None or (start is not None and found[2] is None):
+            continue
+        if start is not None and not _all_values(found[2][0], how.accumulator):
+            continue
+        spans = [_NO_START if x is None else x[1] for x in found]
+        arguments = kernel.prepared(*spans, a.shape[-1], content)
+        if arguments is None:
+            continue
+        arrays = [None if x is None else x[0] for x in found]
+        task = _Task(kernel, arguments, whole, a.shape[-1], how, how.offset // max(full[-1], 1))
+        total = task.blocked(*arrays[:2], c) if how.order == BLOCKED else task.all(*arrays)
+        if total is not None:
+            return task.finished(total, full, c is not None)
+    return None
+
+
+def _all_values(x, fmt):
+    return np.array_equal(quantize(x, fmt), x, equal_nan=True)
+
+
+class _Task:
+    """One product by one kernel: blocks of terms, and the last rounding.
+
+    whole : the operands, arranged.   row : the number of the result's first row.
+    """
+
+    def __init__(self, kernel, arguments, whole, terms, how, row):
+        self.kernel, self.arguments, self.whole = kernel, arguments, whole
+        self.terms, self.how, self.row, self.shape = terms, how, row, whole.shape
+
+    def all(self, left, right, start):
+        """The sums of all terms, or None."""
+        result = np.zeros(self.shape, self.kernel.dtype)
+        if start is not None:
+            result[...] = start.reshape(self.shape)
+        return result if self._contract((left, right), result, 0, self.terms) else None
+
+    def blocked(self, left, right, start):
+        """The sums of the blocks, added up in the outer format, or None."""
+        how = self.how
+        total = np.zeros(self.shape) if start is None else start.reshape(self.shape)
+        for first in range(0, self.terms, how.block):
+            block = np.zeros(self.shape, self.kernel.dtype)
+            last = min(first + how.block, self.terms)
+            if not self._contract((left, right), block, first, last):
                 return None
-    flat = narrow.reshape(-1)
-    same, has_nan = compare_values(flat, quantize(flat, fmt))
-    if not same:
-        return None
-    return np.where(np.isnan(narrow), FLOAT32.type(np.nan), narrow) if has_nan else narrow
+            step = PLACES * first + AT_OUTER
+            total = add(total, block, how.outer, **self._rounding(how.choices[1], step))
+        return total
 
+    def _contract(self, operands, result, first, last):
+        """Terms first, first + 1, ..., last - 1 onto the result; False if the kernels must not run."""
+        if not result.size:
+            return True
+        whole, words = self.whole, None
+        if self.kernel.words:
+            words = Words(
+                self.how.key, self.kernel, whole.size, self.row, whole.turned, whole.paired
+            )
+        kernel, terms = self.kernel, (first, last)
+        call = kernel.run, self.arguments, operands, result, whole.items, words, terms
+        return contract(*call, whole.paired, kernel.forced)
 
-def _fast_product(fast, a, b, c, rows, columns, full):
-    """As `_product` by the vector kernels, or None where an operand is not a value of the format."""
-    left, right = _narrow(a, fast.fmt), _narrow(b, fast.fmt)
-    start = None if c is None else _narrow(c, fast.fmt)
-    if left is None or right is None or (c is not None and start is None):
-        return None
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    result = (
-        np.zeros((len(rows), m, n), FLOAT32) if c is None else start.reshape(len(rows), m, n).copy()
-    )
-    left = left.reshape(math.prod(a.shape[:-2]), m, k)
-    right = right.reshape(math.prod(b.shape[:-2]), k, n)
-    for i in range(len(rows)):
-        if not contract(fast, left[rows[i]], right[columns[i]], result[i]):
-            return None
-    return result.reshape(full)
+    def _rounding(self, choice, step):
+        """Options of a rounding of all elements, whose words are those of an operation of theirs."""
+        options = {"rounding": choice.rounding, "saturate": _SATURATIONS[choice.saturate]}
+        if choice.mode >= STOCHASTIC:
+            words = np.empty(math.prod(self.shape), np.int64)
+            element_words(self.how.key, self.how.offset, step, choice.bits, words)
+            options |= {"random": words.reshape(self.shape), "random_bits": choice.bits}
+            options["variant"] = "ABC"[choice.variant]
+        return options
+
+    def finished(self, total, full, given):
+        """The sums rounded to the result's format."""
+        how = self.how
+        last = how.outer if how.order == BLOCKED else how.accumulator
+        final = how.choices[3]
+        if how.result != last or given or final.saturate:
+            total = quantize(total, how.result, **self._rounding(final, AT_RESULT))
+        return total.reshape(full)
 
 
 def dot(a, b, fmt, *, out=None, **options):

@@ -13,7 +13,7 @@ Source: IEEE 754-2019, sections 4.3 and 7.4; P3109 interim report v4.0 (stochast
 """
 
 import difflib
-from enum import Enum
+from enum import Enum, EnumMeta
 
 from softfloat._jit import both
 from softfloat.format import (
@@ -47,7 +47,11 @@ NAN = -1  # stands for a NaN where a magnitude code is expected
 NO_RESULT = -2  # a negative number in an unsigned format without NaN
 
 
-class Rounding(Enum):
+class RoundingMeta(EnumMeta):
+    """The type of the class, of its own so that numba can tell it (softfloat.numba_types.options)."""
+
+
+class Rounding(Enum, metaclass=RoundingMeta):
     """The rounding modes; every function also takes the string or an alias (RNE, RNA, RTZ, RTP, RTN, SR, ...)."""
 
     TIES_TO_EVEN = "ties_to_even"
@@ -61,6 +65,11 @@ class Rounding(Enum):
 
     def __str__(self):
         return self.value
+
+    @property
+    def mode(self):
+        """The integer that compiled code knows this mode by."""
+        return MODES[self]
 
 
 MODES = {name: code for code, name in enumerate(Rounding)}

@@ -27,7 +27,7 @@ LAYERS = [
         "context",
         "status",
     },
-    {"array", "numba_types", "scalar"},
+    {"array", "audit", "numba_types", "scalar", "_late"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
 OPTIONAL = [

@@ -1,7 +1,13 @@
 """The vector kernels of the matrix product equal the definition, whichever form of them runs."""
 
 import contextlib
+import hashlib
 import itertools
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +16,9 @@ from helpers import assert_same_bits
 import softfloat as sf
 from softfloat import products
 from softfloat.backends import contract
+from softfloat.backends.kernels import Kernel, column_marks, kernels, row_marks
+from softfloat.random import make_key
+from softfloat.rounding import EVEN
 
 FORMATS = {
     "bfloat16": sf.bfloat16,
@@ -23,6 +32,7 @@ FORMATS = {
     "e2m8": sf.Format(2, 8),
     "e7m5_bias100": sf.Format(7, 5, bias=100),
 }
+EXHAUSTIVE = pytest.mark.exhaustive
 SHAPES = [
     (0, 3, 2),
     (3, 0, 2),
@@ -33,18 +43,23 @@ SHAPES = [
     (9, 520, 45),
     (33, 3, 530),
 ]
-ANY, GRADUAL, FULL = -1, contract.GRADUAL, contract.FULL
+ANY, GRADUAL, FULL = contract.ANY, contract.MIDDLE, contract.UNIVERSAL
 
 
 @contextlib.contextmanager
-def forced(fmt, form):
+def forced(form):
     """Take one form of the kernels wherever it is right."""
-    fast = contract.fast_product(fmt)
-    fast.forced = form
+    Kernel.forced = form
     try:
         yield
     finally:
-        fast.forced = ANY
+        Kernel.forced = ANY
+
+
+def defined(*operands, **options):
+    """The scalar definition, which alone can count flags."""
+    with sf.status():
+        return products.matmul(*operands, **options)
 
 
 def loop(a, b, fmt, c=None):
@@ -105,7 +120,7 @@ def test_every_form_is_the_naive_loop(name, kind):
         a, b = operands(fmt, shape, kind)
         expected = loop(a, b, fmt)
         for form in (ANY, GRADUAL, FULL):
-            with forced(fmt, form):
+            with forced(form):
                 assert_same_bits(products.matmul(a, b, fmt), expected)
 
 
@@ -114,9 +129,271 @@ def test_the_kernels_are_the_definition(name):
     """The scalar definition itself, which calls no elementwise function."""
     for kind in KINDS:
         a, b = operands(FORMATS[name], (5, 40, 6), kind, 3)
-        fast = products.matmul(a, b, name)
-        exact = products.matmul(a, b, name, order="blocked", block=1000)
-        assert_same_bits(fast, exact)
+        assert_same_bits(products.matmul(a, b, name), defined(a, b, name))
+
+
+# What goes in, and how it is multiplied. Each line compiles kernels of its own.
+EXACT = {"product": None}
+RANDOM = {"rounding": "stochastic", "seed": 5, "stream": 2}
+CASES = [
+    ("bfloat16", "bfloat16", EXACT),
+    ("binary16", "binary16", EXACT),
+    ("float8_e4m3fn", "bfloat16", EXACT),
+    ("float8_e5m2", "binary16", EXACT),
+    ("float8_e4m3fnuz", "float8_e4m3fn", {"accumulator": "e6m9", **EXACT}),
+    ("float8_e4m3fn", "float8_e4m3fn", {}),
+    ("binary16", "bfloat16", {"accumulator": "binary32"}),
+    ("bfloat16", "bfloat16", {"accumulator": "binary32", **EXACT}),
+    ("bfloat16", "bfloat16", {"accumulator": "binary16"}),
+    ("bfloat16", "bfloat16", {"product": "binary32"}),
+    ("binary32", "binary32", {}),
+    ("e8m20", "e8m20", {}),
+    ("binary32", "e9m14", EXACT),
+    ("bfloat16", "bfloat16", RANDOM),
+    ("binary16", "binary16", RANDOM),
+    ("float8_e4m3fn", "bfloat16", {**RANDOM, **EXACT, "random_bits": 16}),
+    ("binary16", "binary16", {"rounding": "toward_zero"}),
+    ("bfloat16", "bfloat16", {"rounding": "toward_positive"}),
+    ("binary16", "binary16", {"rounding": "toward_negative"}),
+    ("binary32", "binary32", {"rounding": "toward_negative"}),
+    ("bfloat16", "bfloat16", {"rounding": "ties_to_away", "saturate": True}),
+]
+MORE = [
+    ("binary64", "binary64", {}),
+    ("fp24", "fp24", EXACT),
+    ("e8m20", "e8m20", RANDOM),
+    ("e8m20", "e8m20", {"rounding": "toward_positive", **EXACT}),
+    ("binary16", "binary16", {**RANDOM, **EXACT}),
+    ("tf32", "bfloat16", {"product": "tf32"}),
+    ("binary16", "e5m2", {"accumulator": "binary16", "result_rounding": "toward_zero"}),
+    ("bfloat16", "bfloat16", {"accumulator": "binary32", "rounding": "toward_zero"}),
+    ("bfloat16", "bfloat16", {"rounding": "ties_to_away", **EXACT}),
+]
+
+
+def tricky(fmt, shape, kind, rng):
+    """Values of a format, by the kind of trouble that they make."""
+    fmt = sf.as_format(fmt)
+    x = rng.standard_normal(shape)
+    x *= {
+        "spread": 2.0 ** rng.integers(-12, 13, shape),
+        "few digits": 1.0,
+        "subnormal": min(fmt.smallest_normal**0.5, 1e150),
+        "tiny": fmt.smallest_normal,
+        "large": min(fmt.max**0.5 / 8, 1e150),
+        "huge": fmt.max / 4,
+        "specials": 1.0,
+    }[kind]
+    if kind == "few digits":  # many ties, cancellations and zeros of both signs
+        x = np.copysign(np.round(2 * x) / 2, rng.standard_normal(shape))
+    with np.errstate(all="ignore"):
+        x = np.asarray(sf.quantize(x, fmt, saturate=True), np.float64)
+    if kind == "specials" and x.size > 5:
+        x.flat[rng.integers(x.size, size=3)] = [np.inf, -np.inf, np.nan]
+    return x
+
+
+TRICKY = ("spread", "few digits", "subnormal", "tiny", "large", "huge", "specials")
+
+
+def check_case(source, fmt, options, shape, kind, rng):
+    m, k, n = shape
+    a, b = tricky(source, (m, k), kind, rng), tricky(source, (k, n), kind, rng)
+    c = tricky(options.get("accumulator", fmt), (m, n), kind, rng)
+    for given in ({}, {"c": c}):
+        expected = defined(a, b, fmt, **options, **given)
+        for form in (ANY, GRADUAL, FULL):
+            with forced(form):
+                assert_same_bits(products.matmul(a, b, fmt, **options, **given), expected)
+
+
+@pytest.mark.parametrize(
+    "case", [*CASES, *(pytest.param(c, marks=EXHAUSTIVE) for c in MORE)], ids=str
+)
+def test_every_kernel_is_the_definition(case):
+    source, fmt, options = case
+    rng = np.random.default_rng(1)
+    for shape in ((0, 1, 3), (1, 0, 2), (1, 1, 1), (3, 17, 33), (5, 65, 17)):
+        for kind in TRICKY if math.prod(shape) > 1 else TRICKY[:1]:
+            check_case(source, fmt, options, shape, kind, rng)
+    check_case(source, fmt, options, (3, 300, 5), "spread", rng)
+    check_case(source, fmt, options, (2, 9, 530), "few digits", rng)
+
+
+@pytest.mark.parametrize("options", [{}, {"outer": "binary32"}, RANDOM], ids=str)
+@pytest.mark.parametrize("block", [1, 7, 64])
+def test_blocks_by_the_kernels_are_the_definition(block, options):
+    rng = np.random.default_rng(3)
+    a, b = tricky("bfloat16", (2, 5, 70), "spread", rng), tricky("bfloat16", (70, 6), "spread", rng)
+    options = {"order": "blocked", "block": block, **options}
+    for c in (None, tricky("binary32", (5, 6), "spread", rng)):
+        got = products.matmul(a, b, "bfloat16", c=c, **options)
+        assert_same_bits(got, defined(a, b, "bfloat16", c=c, **options))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("seed", range(20))
+def test_any_formats_and_modes_together(seed):
+    rng = np.random.default_rng(seed)
+    named = ["bfloat16", "binary16", "tf32", "float8_e4m3fn", "float8_e5m2", "e6m9", "e8m1", "e2m8"]
+    named += ["binary32", "fp24", "e8m12", "e5m20", "binary64", "e11m20", "e10m15"]
+    modes = ["ties_to_even", "toward_zero", "ties_to_away", "toward_positive", "toward_negative"]
+    for _ in range(100):
+        source, fmt, accumulator, product = rng.choice(named, 4)
+        mode = str(rng.choice([*modes, "stochastic"]))
+        options = {"rounding": mode, "accumulator": accumulator, "product": product}
+        options |= {"seed": 1} if mode == "stochastic" else {}
+        options |= EXACT if rng.random() < 0.4 else {}
+        shape = tuple(rng.choice([1, 2, 5, 9, 17, 33], 3))
+        check_case(source, fmt, options, shape, str(rng.choice(TRICKY)), rng)
+
+
+# --- the claims of ops.linalg, on small carriers, in exact arithmetic
+def cut(x, digits, floor=None):
+    """x to so many binary digits, or to a multiple of 2**floor, to nearest, ties to even."""
+    if x == 0:
+        return x
+    unit = Fraction(2) ** (math.floor(math.log2(abs(x))) + 1 - digits)
+    unit = unit if floor is None else max(unit, Fraction(2) ** floor)
+    return round(x / unit) * unit
+
+
+@pytest.mark.parametrize(("digits", "p"), [(8, 2), (8, 3), (10, 4), (11, 4)])
+def test_products_and_sums_are_cut_as_claimed(digits, p):
+    Q = 2 ** (digits - p)
+    K = Q + 1
+    for n in range(2 ** (digits - 1), 2**digits):
+        x = Fraction(n)
+        if n % 2 == 0:  # fewer digits than the carrier
+            r = cut(K * x, digits) - Q * x
+            assert cut(r, digits) == r == cut(x, p)
+        for error in (
+            Fraction(-1, 2),
+            Fraction(-1, 64),
+            Fraction(0),
+            Fraction(1, 64),
+            Fraction(1, 2),
+        ):
+            if abs(error) == Fraction(1, 2) and n % 2:
+                continue  # a sum half-way between two numbers of the carrier is even
+            u = cut(K * x + error, digits)
+            s = cut(u - cut(u - x, digits), digits)
+            assert s == cut(x + error, p)
+        e = Fraction(2) ** (n.bit_length() - 1)
+        C = 3 * Q * e / 2
+        assert cut(x + C, digits) - C == cut(x, p)
+        assert cut(C - x, digits) - C == -cut(x, p)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("p", range(2, 12))
+def test_every_product_of_23_digits_is_cut_to_nearest(p):
+    """The rule for products in float32 itself, over all significands of 23 digits."""
+    Q = 2.0 ** (24 - p)
+    x = np.arange(2.0**22, 2.0**23)
+    r = ((Q + 1) * x).astype(np.float32) - Q * x
+    assert np.array_equal(r, sf.quantize(x, sf.Format(8, p - 1)))
+
+
+# --- random words
+def test_the_words_of_products_are_even_and_unrelated():
+    key = np.uint64(make_key(7, 0))
+    rows, columns = np.empty((128, 32), np.uint32), np.empty((32, 128), np.uint32)
+    row_marks(key, 0, 0, rows)
+    column_marks(key, 0, 0, columns)
+    y = rows[:, None, :] * columns.T[None]
+    for word in (y >> 19, (y >> 6) & 0x1FFF):
+        for threshold in (0.5, 0.25, 0.9, 0.01):
+            u = (word < threshold * 8192) - threshold
+            s = u / math.sqrt(threshold * (1 - threshold))
+            seen = {
+                "mean": s,
+                "term": s[..., 1:] * s[..., :-1],
+                "row": s[1:] * s[:-1],
+                "column": s[:, 1:] * s[:, :-1],
+                "corners": s[1:, 1:] * s[:-1, 1:] * s[1:, :-1] * s[:-1, :-1],
+                "far corners": s[:64, :64] * s[64:, :64] * s[:64, 64:] * s[64:, 64:],
+            }
+            for what, x in seen.items():
+                rarity = np.sqrt(x.size) * x.mean() / x.std()
+                assert abs(rarity) < 5, (what, threshold, rarity)
+
+
+def test_stochastic_products_are_unbiased():
+    """1 + 3/8 ulp, many times over: the mean of the results is the exact one."""
+    fmt = sf.bfloat16
+    c = np.full((64, 64), 1.0, np.float32)
+    a, b = np.full((64, 1), 3 / 8 * fmt.epsilon), np.ones((1, 64))
+    ups = [products.matmul(a, b, fmt, c=c, rounding="stochastic", seed=s) > 1 for s in range(40)]
+    share = np.mean(ups)
+    assert abs(share - 3 / 8) < 5 * math.sqrt(3 / 8 * 5 / 8 / (40 * 64 * 64))
+
+
+@pytest.mark.parametrize("bits", [5, 13, 24])
+def test_parts_of_a_stochastic_product_repeat_the_whole(bits):
+    rng = np.random.default_rng(0)
+    a, b = (
+        tricky("bfloat16", (2, 9, 40), "spread", rng),
+        tricky("bfloat16", (40, 10), "spread", rng),
+    )
+    options = {**RANDOM, "random_bits": bits}
+    whole = products.matmul(a, b, "bfloat16", **options)
+    rows = products.matmul(a[1, 3:], b, "bfloat16", offset=120, **options)
+    assert_same_bits(rows, whole[1, 3:])
+    assert_same_bits(
+        products.matmul(a[0], b, "bfloat16", offset=3, **options),
+        defined(a[0], b, "bfloat16", offset=3, **options),
+    )
+    assert not np.array_equal(whole, products.matmul(a, b, "bfloat16", **{**options, "seed": 6}))
+
+
+def test_the_processor_rounds_to_nearest_again_afterwards():
+    a = np.ones((2, 2), np.float32)
+    for rounding in ("toward_zero", "toward_positive", "toward_negative"):
+        products.matmul(a, a, "bfloat16", rounding=rounding)
+        tenth = np.float64(1) / np.float64(10)
+        assert (tenth * 3, tenth + 0.2) == (0.30000000000000004, 0.30000000000000004)
+
+
+# --- other processors
+ELSEWHERE = CASES[0:3] + CASES[5:6] + CASES[13:15] + CASES[17:18]
+
+
+def digest_of_all():
+    """A digest of the results of some kernels, to be compared between processors."""
+    found = hashlib.sha256()
+    rng = np.random.default_rng(4)
+    for source, fmt, options in ELSEWHERE:
+        for kind in TRICKY:
+            a, b = tricky(source, (9, 70), kind, rng), tricky(source, (70, 37), kind, rng)
+            found.update(np.ascontiguousarray(products.matmul(a, b, fmt, **options)).tobytes())
+    return found.hexdigest()
+
+
+@pytest.mark.parametrize(
+    "processor",
+    [
+        {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx2,+fma,+avx,+bmi,+bmi2,+f16c"},
+        pytest.param(
+            {"NUMBA_CPU_NAME": "nehalem", "NUMBA_CPU_FEATURES": "+sse4.2"}, marks=EXHAUSTIVE
+        ),
+    ],
+    ids=["avx2", "no fma"],
+)
+def test_other_processors_give_the_same_bits(processor):
+    here = os.path.dirname(os.path.abspath(__file__))
+    shown = subprocess.run(
+        [sys.executable, "-c", "import test_matmul; print(test_matmul.digest_of_all())"],
+        env={
+            **os.environ,
+            **processor,
+            "PYTHONPATH": os.pathsep.join([here, os.path.dirname(here)]),
+        },
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert shown.stdout.strip() == digest_of_all()
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "binary16"])
@@ -127,7 +404,7 @@ def test_an_initial_accumulator_begins_the_loop(name):
         c = normal(fmt, (6, 35), scale, 8)
         c[0, :4] = [-0.0, np.inf, np.nan, -fmt.max]
         for form in (ANY, GRADUAL, FULL):
-            with forced(fmt, form):
+            with forced(form):
                 assert_same_bits(products.matmul(a, b, fmt, c=c), loop(a, b, fmt, c))
                 zero = products.matmul(a * 0, b, fmt, c=c)
                 assert_same_bits(zero, loop(a * 0, b, fmt, c))
@@ -146,7 +423,7 @@ def test_products_of_all_significands(precision, form):
     for place in (*range(-2, precision + 2), 30):
         a = significands[:, None] * np.float32(half)
         b = columns[None] * np.float32(half * 2.0 ** (place - precision + 2))
-        with forced(fmt, form):
+        with forced(form):
             got = products.matmul(a, b, fmt)
         product = np.asarray(sf.multiply(a.astype(np.float64), b.astype(np.float64), fmt))
         assert_same_bits(got, product + 0.0)  # sums start at +0
@@ -158,7 +435,7 @@ def test_sums_of_all_pairs(form):
         codes = np.arange(2**fmt.bits)
         values = np.unique(np.asarray(sf.decode(codes, fmt)))
         c = np.broadcast_to(values, (len(values), len(values)))
-        with forced(fmt, form):
+        with forced(form):
             got = products.matmul(values[:, None], np.ones((1, len(values))), fmt, c=c)
         assert_same_bits(got, sf.add(values[:, None], values[None], fmt))
 
@@ -234,6 +511,83 @@ def test_thread_count_does_not_matter(name):
     assert_same_bits(results[0], results[2])
 
 
+@contextlib.contextmanager
+def small_boxes():
+    """Cut even small products into many boxes, on three threads."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("SHARED", 1),
+            ("OF_A_THREAD", 64),
+            ("AT_ONCE", 1 << 14),
+            ("TERMS", 300),
+        ):
+            patch.setattr(contract, name, value)
+        patch.setattr(contract, "get_num_threads", lambda: 3)
+        yield
+
+
+@pytest.mark.parametrize(
+    "options", [{}, RANDOM, {**RANDOM, "order": "blocked", "block": 64}], ids=str
+)
+def test_the_cut_into_boxes_does_not_matter(options):
+    rng = np.random.default_rng(5)
+    for left, right in [((130, 70), (70, 200)), ((3, 700), (700, 45)), ((9, 5, 70), (9, 70, 33))]:
+        a, b = tricky("binary16", left, "spread", rng), tricky("binary16", right, "spread", rng)
+        expected = products.matmul(a, b, "bfloat16", **options)
+        with small_boxes():
+            assert_same_bits(products.matmul(a, b, "bfloat16", **options), expected)
+
+
+@pytest.mark.parametrize("cut", [contextlib.nullcontext, small_boxes])
+@pytest.mark.parametrize("options", [{}, RANDOM, {**RANDOM, "offset": 6}], ids=str)
+def test_batches_and_single_columns_are_the_definition(options, cut):
+    rng = np.random.default_rng(6)
+    for left, right in [
+        ((70, 1, 40), (70, 40, 1)),
+        ((3, 40), (7, 40, 1)),
+        ((1, 40), (7, 40, 1)),
+        ((7, 3, 40), (7, 40, 1)),
+        ((7, 1, 40), (40, 1)),
+        ((7, 3, 40), (40, 2)),
+        ((2, 1, 3, 40), (3, 40, 6)),
+        ((90, 300), (300, 1)),
+        ((1, 300), (300, 90)),
+    ]:
+        for kind in ("spread", "specials"):
+            a, b = tricky("bfloat16", left, kind, rng), tricky("bfloat16", right, kind, rng)
+            c = tricky("bfloat16", (left[-2], right[-1]), kind, rng)
+            for given in ({}, {"c": c}):
+                with cut():
+                    got = products.matmul(a, b, "bfloat16", **options, **given)
+                assert_same_bits(got, defined(a, b, "bfloat16", **options, **given))
+
+
+def test_boxes_cover_each_element_once():
+    for batches, m, n, k in [
+        (1, 512, 512, 512),
+        (1, 64, 25088, 576),
+        (5, 900, 70, 400),
+        (999, 4, 4, 4),
+    ]:
+        for threads in (1, 2, 3):
+            seen = np.zeros((batches, m, n), np.int8)
+            for box in contract._boxes(batches, m, n, (0, k), threads):
+                seen[box.first : box.last, box.row : box.row_end, box.column : box.column_end] += 1
+                assert (box.term, box.term_end) == (0, k)
+            assert (seen == 1).all()
+
+
+def test_read_only_operands_compile_nothing_anew():
+    a, b = operands(sf.bfloat16, (5, 6, 7), "specials")
+    expected = products.matmul(a, b, "bfloat16")
+    fmt = sf.bfloat16
+    run = kernels(fmt, fmt, EVEN, 0, 0)[0].run
+    before = len(run.signatures)
+    a.flags.writeable = b.flags.writeable = False
+    assert_same_bits(products.matmul(a, b, fmt), expected)
+    assert len(run.signatures) == before
+
+
 def test_inputs_stay_as_they_were():
     a, b = operands(sf.bfloat16, (5, 6, 7), "specials")
     a[0, 0] = np.uint32(0xFFC12345).view(np.float32)
@@ -251,5 +605,6 @@ def test_a_nan_is_the_canonical_one():
 
 
 def test_formats_beyond_the_kernels_take_the_definition():
-    for fmt in (sf.float8_e4m3fn, sf.binary32, sf.Format(5, 10, subnormals="ftz"), "e5m11"):
-        assert contract.fast_product(sf.as_format(fmt)) is None
+    for fmt in (sf.float8_e4m3fnuz, sf.Format(5, 10, subnormals="ftz"), sf.Format(11, 40)):
+        assert kernels(fmt, fmt, EVEN, 0, 0) == ()
+        assert_same_bits(products.matmul([[1.5]], [[2.0]], fmt), [[3.0]])

@@ -51,12 +51,45 @@ def word(key, step, bits=24):
     return ((both >> 32) if step & 1 else both & 0xFFFFFFFF) >> (32 - bits)
 
 
+def line_keys(row, column):
+    """The keys of a row and a column of a product."""
+    seeded = mix((mix((SEED + 0x9E3779B97F4A7C15) & MASK) + STREAM * 0x94D049BB133111EB) & MASK)
+    return key_word(seeded ^ 0xBF58476D1CE4E5B9, row), key_word(seeded ^ 0x94D049BB133111EB, column)
+
+
+def line_word(key, k):
+    x = (((k * 0x9E3779B1) + key) ^ (key >> 32)) & 0xFFFFFFFF
+    x = ((x ^ (x >> 16)) * 0x85EBCA6B) & 0xFFFFFFFF
+    x = ((x ^ (x >> 13)) * 0xC2B2AE35) & 0xFFFFFFFF
+    return x ^ (x >> 16) | 1
+
+
+def term_word(row, column, k, place, bits):
+    """The integer that decides the product (place 0) or the addition (1) of term k."""
+    if bits <= 16:
+        y = f"{line_word(row, k) * line_word(column, k) & 0xFFFFFFFF:032b}"
+        return int(y[place * bits :][:bits], 2)
+    y = f"{mix((mix((row + (k + 1) * 0x9E3779B97F4A7C15) & MASK) + column) & MASK):064b}"
+    return int(y[32 * place :][:bits], 2)
+
+
 # --- the definitions, told a second time
 class Naive:
     """One output element by scalar operations; `rounding` holds for all of them."""
 
-    def __init__(self, fmt, rounding, accumulator=None, product=None, outer=None, index=0):
-        self.fmt, self.rounding = fmt, rounding
+    def __init__(
+        self,
+        fmt,
+        rounding,
+        accumulator=None,
+        product=None,
+        outer=None,
+        index=0,
+        columns=None,
+        bits=24,
+    ):
+        self.fmt, self.rounding, self.bits = fmt, rounding, bits
+        self.lines = None if columns is None else line_keys(*divmod(index, columns))
         self.accumulator = accumulator or fmt
         self.product = product
         self.outer = outer or self.accumulator
@@ -65,7 +98,15 @@ class Naive:
     def options(self, step):
         if "stochastic" not in self.rounding:
             return {"rounding": self.rounding}
-        return {"rounding": self.rounding, "random": np.array(word(self.key, step))}
+        if isinstance(step, tuple):
+            drawn = term_word(*self.lines, *step, self.bits)
+        else:
+            drawn = word(self.key, step, self.bits)
+        return {"rounding": self.rounding, "random": np.array(drawn), "random_bits": self.bits}
+
+    def numbered(self, k, place):
+        """The number of the product (place 0) or of the addition (1) of term k."""
+        return 8 * k + place if self.lines is None else (k, place)
 
     def call(self, name, *operands, fmt, step):
         return getattr(sf, name)(*map(np.float64, operands), fmt, **self.options(step))
@@ -83,11 +124,14 @@ class Naive:
         if self.product is None:
             return list(zip(a, b, strict=True))
         pairs = enumerate(zip(a, b, strict=True))
-        return [self.call("multiply", x, y, fmt=self.product, step=8 * k) for k, (x, y) in pairs]
+        return [
+            self.call("multiply", x, y, fmt=self.product, step=self.numbered(k, 0))
+            for k, (x, y) in pairs
+        ]
 
     def straight(self, numbered, s=0.0):
         for k, t in numbered:
-            s = self.plus(s, t, 8 * k + 1)
+            s = self.plus(s, t, self.numbered(k, 1))
         return s
 
     def split(self, sums, first=0):
@@ -191,7 +235,7 @@ def test_matmul_is_the_naive_loop(rounding, product, order):
         )  # fmt: skip
         expected = np.empty((2, 3))
         for index, (i, j) in enumerate(itertools.product(range(2), range(3))):
-            naive = Naive(fmt, rounding, accumulator, product, block["outer"], index)
+            naive = Naive(fmt, rounding, accumulator, product, block["outer"], index, 3, 13)
             terms = naive.terms(a[i], b[:, j])
             start = c[i, j] if given else None
             expected[i, j] = naive.result(naive.total(terms, order, start))
@@ -208,7 +252,8 @@ def test_mean_norm_prod_and_cumsum_are_naive_loops(rounding):
         total = naive.total(list(x), "sequential")
         expected = naive.call("divide", total, 9.0, fmt=fmt, step=7)
         assert_same_bits(reductions.mean(x, fmt, **wide), expected)
-        total = naive.total(naive.terms(x, x), "sequential")
+        square = Naive(fmt, rounding, sf.binary32, sf.binary32, columns=1)
+        total = square.total(square.terms(x, x), "sequential")
         assert_same_bits(
             reductions.norm(x, fmt, **wide), naive.call("sqrt", total, fmt=fmt, step=7)
         )

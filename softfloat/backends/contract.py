@@ -1,407 +1,231 @@
 """Matrix products by vector kernels: blocks that fit in the caches, each tile by the cheapest form that is right.
 
-C is cut into tiles of 4 rows by two vectors, the inner index into blocks of 256. Before a tile takes its part of a
-block, bounds on what can appear there choose the form (softfloat.ops.linalg): the forms agree bit for bit wherever
-more than one is right, so the choice, like the number of threads, decides the speed only. Rows are split over threads.
+C is cut into tiles, B into blocks of 256 terms by up to 512 columns. Before a tile takes its part of a block, bounds on
+what can appear there choose among three forms (softfloat.ops.linalg): the quickest, one for subnormal products, and one
+for everything. They agree bit for bit wherever more than one is right, so the choice, like the cut of the work into
+boxes for threads, decides the speed only.
 
 Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication (2008), for the blocking.
 """
 
 import functools
-import math
+from typing import NamedTuple
 
-import llvmlite.binding
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import config
-from numba.extending import intrinsic
 
 from softfloat._jit import jit
-from softfloat.backends.threads import run_chunks
+from softfloat.backends.direction import NEAREST, set_direction
+from softfloat.backends.packing import (
+    TALLIES,
+    aligned,
+    bounds_of_tally,
+    copy_in,
+    copy_lanes,
+    copy_out,
+    pack_lanes,
+    pack_panel,
+    pack_rows,
+    tally_columns,
+    tile_bounds,
+)
+from softfloat.backends.threads import get_num_threads, run_parts
+from softfloat.backends.tiles import ABSENT, ROWS, VECTORS, WIDE, WIDTH, tile
 from softfloat.bits import (
     UNKNOWN,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
-    magnitude,
-    one_like,
-    or_,
     quiet_nan_like,
-    sub,
     to_bits,
     to_float,
-    umax,
-    umin,
-    xor,
-    zero_like,
 )
-from softfloat.format import Format
+from softfloat.format import CARRIERS
 from softfloat.ops.linalg import (
     BITS_HALF,
     BITS_KEEP,
+    BITS_RAISE,
     BITS_SHIFT,
     CLAMP,
     CONSTANTS,
-    FLOAT,
-    FORMS,
-    FULL,
-    GRADUAL,
     GRID,
+    INFINITE,
     LARGEST,
     NORMAL,
+    OVERFLOW,
+    OVERFLOW_NEGATIVE,
     SCALE,
     SMALLEST_NORMAL,
     SPLITTER,
-    Vectors,
+    WORD_KEEP,
+    WORD_SHIFT,
+    panel_rows,
+    product_way,
 )
 
-ROWS, VECTORS = 4, 2  # of a tile
 DEPTH = 256  # terms of a block
 COLUMNS = 512  # of a block of B
-PRODUCTS_PER_UNIT = 16  # multiply-adds that count as one element when work is split over threads
-UNITS_AT_ONCE = 1 << 27  # between two looks at Ctrl-C
-WORD = ir.IntType(64)
+PANEL = VECTORS * WIDTH  # columns of a tile in float32
+# What packing costs, in multiply-adds of a full tile: for a number of A in each block of columns, and for one of B.
+PACK_A, PACK_B = 40, 12
+SHARED = 1 << 21  # multiply-adds that are worth waking a second thread for
+OF_A_THREAD = 1 << 25  # that a thread does at once, if there is more work
+AT_ONCE = 1 << 30  # multiply-adds of a box at most: between two looks at Ctrl-C
+NUMBERS = 1 << 24  # of the operands of a box: how many words it may need
+TERMS = 1 << 20  # of a box
+# The three forms of a kernel: where no product is subnormal, where none is too large, and for everything.
+QUICK, MIDDLE, UNIVERSAL = range(3)
+ANY = -1  # no form is forced
 # What the choice of a form looks at: growth of a sum by the roundings of a block and an absolute slack; the largest sum
-# and the largest factor that the short forms take; the smallest product that the normal form takes.
-GROWTH, SLACK, LARGEST_SUM, LARGEST_FACTOR, LEAST_PRODUCT = range(5)
+# and the largest factor that the first two forms take; the smallest product that the quick one takes; whether they
+# lose the sign of a zero.
+GROWTH, SLACK, LARGEST_SUM, LARGEST_FACTOR, LEAST_PRODUCT, LOSES_ZEROS, LIMITS = range(7)
 
 
-def _processor():
-    """(numbers in a vector, whether AVX-512 has its range instruction) on the processor that numba compiles for."""
-    if config.CPU_FEATURES is None:
-        features = llvmlite.binding.get_host_cpu_features()
-    else:
-        features = {text[1:]: text[0] == "+" for text in config.CPU_FEATURES.split(",") if text}
-    wide = bool(features.get("avx512f"))
-    return 16 if wide else 8, wide and bool(features.get("avx512dq"))
+@jit
+def _chosen(held, minus_zero, highest, lowest, bounds, limits, forced):
+    """The form that a tile takes.
 
-
-WIDTH, RANGE_INSTRUCTION = _processor()
-PANEL = VECTORS * WIDTH  # columns of a tile
-ALIGNMENT = 4 * WIDTH
-
-
-def _constant(n):
-    return ir.Constant(WORD, n)
-
-
-def _load(builder, pointer, kind, alignment):
-    found = builder.load(builder.bitcast(pointer, kind.as_pointer()))
-    found.align = alignment
-    return found
-
-
-def _store(builder, value, pointer, alignment):
-    builder.store(value, builder.bitcast(pointer, value.type.as_pointer())).align = alignment
-
-
-def _tile(form):
-    """The intrinsic tile(a, b, n, c, stride, constants) of one form; all are addresses, but n and stride.
-
-    a : n groups of ROWS vectors, each one number repeated.   b : n groups of two panel rows of PANEL numbers, as the
-    form wants them.   c : ROWS rows of PANEL numbers, `stride` numbers apart, read and written.
+    held, highest : the largest magnitudes in C and A.   bounds : as _panel_bounds gives them.
     """
-    step = FORMS[form]
-
-    @intrinsic
-    def tile(context, a, b, n, c, stride, constants):
-        def generate(context, builder, signature, arguments):
-            v = Vectors(builder, WIDTH, RANGE_INSTRUCTION)
-            numbers = FLOAT.as_pointer()
-            a, b, n, c, stride, constants = arguments
-            a, b, c, constants = (builder.inttoptr(x, numbers) for x in (a, b, c, constants))
-            loaded = [
-                v.splat(builder.load(builder.gep(constants, [_constant(j)])))
-                for j in range(CONSTANTS)
-            ]
-            targets = [
-                builder.gep(
-                    c, [builder.add(builder.mul(_constant(i), stride), _constant(j * WIDTH))]
-                )
-                for i in range(ROWS)
-                for j in range(VECTORS)
-            ]
-            sums = [_load(builder, t, v.floats, 4) for t in targets]
-            before = builder.block
-            loop, after = builder.append_basic_block(), builder.append_basic_block()
-            builder.cbranch(builder.icmp_signed(">", n, _constant(0)), loop, after)
-            builder.position_at_end(loop)
-            k = builder.phi(WORD)
-            k.add_incoming(_constant(0), before)
-            running = [builder.phi(v.floats) for _ in sums]
-            for phi, initial in zip(running, sums, strict=True):
-                phi.add_incoming(initial, before)
-            row = builder.gep(b, [builder.mul(k, _constant(2 * PANEL))])
-            panels = [
-                [
-                    _load(
-                        builder,
-                        builder.gep(row, [_constant(copy * PANEL + j * WIDTH)]),
-                        v.floats,
-                        ALIGNMENT,
-                    )
-                    for copy in range(2)
-                ]
-                for j in range(VECTORS)
-            ]
-            column = builder.gep(a, [builder.mul(k, _constant(ROWS * WIDTH))])
-            done = []
-            for i in range(ROWS):
-                factor = _load(
-                    builder, builder.gep(column, [_constant(i * WIDTH)]), v.floats, ALIGNMENT
-                )
-                for j in range(VECTORS):
-                    acc = running[i * VECTORS + j]
-                    done.append(step(v, acc, factor, panels[j], loaded))
-            following = builder.add(k, _constant(1))
-            k.add_incoming(following, loop)
-            for phi, value in zip(running, done, strict=True):
-                phi.add_incoming(value, loop)
-            builder.cbranch(builder.icmp_signed("<", following, n), loop, after)
-            builder.position_at_end(after)
-            results = [builder.phi(v.floats) for _ in sums]
-            for phi, initial, value in zip(results, sums, done, strict=True):
-                phi.add_incoming(initial, before)
-                phi.add_incoming(value, loop)
-            for result, target in zip(results, targets, strict=True):
-                _store(builder, result, target, 4)
-            return context.get_dummy_value()
-
-        return types.void(*[types.intp] * 6), generate
-
-    return tile
+    reach = (held + highest * bounds[0]) * limits[GROWTH] + limits[SLACK]
+    if (
+        not reach <= limits[LARGEST_SUM]
+        or bounds[1] > limits[LARGEST_FACTOR]
+        or (minus_zero and limits[LOSES_ZEROS] != 0)
+        or forced == UNIVERSAL
+    ):
+        return UNIVERSAL
+    exact = lowest * bounds[2] >= limits[LEAST_PRODUCT] or highest == 0 or bounds[1] == 0
+    return QUICK if exact and forced != MIDDLE else MIDDLE
 
 
-_normal_tile, _gradual_tile, _full_tile = (_tile(form) for form in (NORMAL, GRADUAL, FULL))
+@functools.cache
+def contraction(quick, middle, universal, width):
+    """The kernel of three forms (ABSENT, or codes; the carrier's are all WIDE or none) as a compiled function."""
+    vectors, rows = panel_rows(middle % WIDE)
+    both = vectors == 2
+    apart = quick != ABSENT and product_way(quick) == NORMAL
+    panel = VECTORS * width
+    none_quick, none_universal = quick == ABSENT, universal == ABSENT
 
-
-@intrinsic
-def _spread(context, address, x):
-    """Store a number WIDTH times."""
-
-    def generate(context, builder, signature, arguments):
-        v = Vectors(builder, WIDTH, RANGE_INSTRUCTION)
-        pointer = builder.inttoptr(arguments[0], FLOAT.as_pointer())
-        _store(builder, v.splat(arguments[1]), pointer, ALIGNMENT)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.float32), generate
-
-
-@intrinsic
-def _scaled_row(context, source, target, factor):
-    """PANEL numbers times a factor, from anywhere to an aligned place."""
-
-    def generate(context, builder, signature, arguments):
-        v = Vectors(builder, WIDTH, RANGE_INSTRUCTION)
-        numbers = FLOAT.as_pointer()
-        source, target = (builder.inttoptr(x, numbers) for x in arguments[:2])
-        factor = v.splat(arguments[2])
-        for j in range(VECTORS):
-            place = [_constant(j * WIDTH)]
-            x = _load(builder, builder.gep(source, place), v.floats, 4)
-            _store(builder, builder.fmul(x, factor), builder.gep(target, place), ALIGNMENT)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.float32), generate
-
-
-@jit
-def _aligned(n):
-    """n float32 numbers at a multiple of 64 bytes."""
-    block = np.empty(n + 16, np.float32)
-    skip = ((-block.ctypes.data) % 64) // 4
-    return block[skip : skip + n]
-
-
-@jit
-def _pack_rows(A, i, rows, first, n, packed):
-    """Numbers first to first + n of some rows of A, each repeated over a vector: largest, smallest non-zero magnitude.
-
-    Rows that a tile lacks repeat the last one. Both answers are bits, the second less one.
-    """
-    address = packed.ctypes.data
-    largest = np.uint32(0)
-    smallest = np.uint32(0xFFFFFFFF)
-    for r in range(ROWS):
-        row = A[i + min(r, rows - 1), first : first + n]
-        for k in range(n):
-            u = magnitude(to_bits(row[k]))
-            largest = umax(largest, u)
-            smallest = umin(smallest, sub(u, one_like(u)))
-        for k in range(n):
-            _spread(address + 4 * WIDTH * (k * ROWS + r), row[k])
-    return largest, smallest
-
-
-@jit
-def _pack_panel(B, first, n, j, width, one, other, packed):
-    """Two copies of a panel of B, times two factors; columns that B lacks are zero."""
-    address = packed.ctypes.data
-    for k in range(n):
-        row = B[first + k]
-        place = 2 * k * PANEL
-        if width == PANEL:
-            source = row.ctypes.data + 4 * j
-            _scaled_row(source, address + 4 * place, one)
-            _scaled_row(source, address + 4 * (place + PANEL), other)
+    @jit
+    def run_tile(form, a, b, n, c, stride, constants):
+        if form == QUICK:
+            tile(quick, a, b, n, c, stride, constants)
+        elif form == MIDDLE:
+            tile(middle, a, b, n, c, stride, constants)
         else:
-            packed[place : place + 2 * PANEL] = np.float32(0)
-            for l in range(width):  # noqa: E741
-                packed[place + l] = row[j + l] * one
-                packed[place + PANEL + l] = row[j + l] * other
+            tile(universal, a, b, n, c, stride, constants)
 
+    @jit(inline=True)
+    def room_for(like, columns, depth):
+        """Buffers for a block: packed B and A, a tile, tallies and bounds of columns, and which panels are packed."""
+        panels = (columns + panel - 1) // panel
+        packed_b = aligned((2 if apart else 1) * panels * rows * depth * panel, like)
+        packed_a = aligned(depth * ROWS * width * vectors, like)
+        tally = np.empty((TALLIES, columns), like.dtype)
+        ready = np.empty((2, panels), np.bool_)
+        return packed_b, packed_a, aligned(ROWS * panel, like), tally, np.empty((panels, 3)), ready
 
-@jit
-def _panel_bounds(B, first, n, j, width, sums):
-    """(largest sum of magnitudes of a column, largest and smallest non-zero magnitude) of part of a panel."""
-    sums[:width] = np.float32(0)
-    largest = np.uint32(0)
-    smallest = np.uint32(0xFFFFFFFF)
-    for k in range(first, first + n):
-        row = B[k, j : j + width]
-        for l in range(width):  # noqa: E741
-            u = magnitude(to_bits(row[l]))
-            sums[l] += abs(row[l])
-            largest = umax(largest, u)
-            smallest = umin(smallest, sub(u, one_like(u)))
-    highest = np.float32(0)
-    for l in range(width):  # noqa: E741
-        if not sums[l] <= highest:  # a NaN wins, and stays: nothing is below it
-            highest = sums[l] if highest == highest else highest
-    return highest, largest, smallest
+    @jit(inline=True)
+    def bound_panels(B, block, room):
+        """Bounds of the panels of a block, none of them packed yet."""
+        j0, columns, k0, n = block
+        _, _, _, tally, bounds, ready = room
+        tally_columns(B, k0, n, j0, columns, tally)
+        ready[:] = False
+        for p in range((columns + panel - 1) // panel):
+            found = bounds_of_tally(tally, p * panel, min(panel, columns - p * panel))
+            bounds[p, 0], bounds[p, 1], bounds[p, 2] = found
 
+    @jit(inline=True)
+    def address_of(p, form, B, words, block, room, factors):
+        """Where panel p lies as the form wants it; packed now if it is not yet."""
+        j0, columns, k0, n = block
+        packed_b, ready = room[0], room[5]
+        kept = 1 if apart and form == QUICK else 0
+        size = packed_b.size // ((2 if apart else 1) * ready.shape[1])
+        place = (kept * ready.shape[1] + p) * size
+        if not ready[kept, p]:
+            ready[kept, p] = True
+            one, other = factors[2 - 2 * kept], factors[3 - 2 * kept]
+            j, count = j0 + p * panel, min(panel, columns - p * panel)
+            target = packed_b[place : place + size]
+            pack_panel(B, words, k0, n, j, count, panel, rows, both, one, other, target)
+        return packed_b.ctypes.data + packed_b.itemsize * place
 
-@jit
-def _tile_bounds(C, i, rows, j, width):
-    """(bits of the largest magnitude, whether some number is -0) in part of C."""
-    largest = np.uint32(0)
-    minus_zero = False
-    for r in range(i, i + rows):
-        row = C[r, j : j + width]
-        for l in range(width):  # noqa: E741
-            u = to_bits(row[l])
-            largest = umax(largest, magnitude(u))
-            minus_zero |= u == np.uint32(0x80000000)
-    return largest, minus_zero
+    @jit(inline=True)
+    def form_of(C, where, spread, bounds, limits, forced):
+        """The form for part of C: where, as tile_bounds takes it; spread, of the numbers of A."""
+        i, height, j, count = where
+        held, minus_zero = tile_bounds(C, i, height, j, count)
+        form = _chosen(held, minus_zero, spread[0], spread[1], bounds, limits, forced)
+        return MIDDLE if none_quick and form == QUICK or none_universal else form
 
+    @jit(inline=True)
+    def row_of_tiles(A, B, C, words, i, height, block, room, choice, paired):
+        """C += A @ B for a block of B and the rows of a tile."""
+        constants, limits, factors, forced = choice
+        j0, columns, k0, n = block
+        packed_a, spare, bounds = room[1], room[2], room[4]
+        spread = (0.0, 0.0)
+        if not paired:
+            spread = pack_rows(A, words[0], i, height, k0, n, width, packed_a, both)
+        for p in range((columns + panel - 1) // panel):
+            j, count = j0 + p * panel, min(panel, columns - p * panel)
+            if paired:
+                spread = pack_lanes(A, words[0], k0, n, j, count, width, packed_a, both)
+            form = form_of(C, (i, height, j, count), spread, bounds[p], limits, forced)
+            panel_at = address_of(p, form, B, words[1], block, room, factors)
+            target_at, stride = C.ctypes.data + C.itemsize * (i * C.shape[1] + j), C.shape[1]
+            whole = height == ROWS and count == panel and not paired
+            if not whole:  # by way of a spare tile
+                target_at, stride = spare.ctypes.data, panel
+                if paired:
+                    copy_lanes(C, j, count, width, panel, spare, False)
+                else:
+                    copy_in(C, i, height, j, count, panel, spare)
+            constants_at = constants.ctypes.data
+            run_tile(form, packed_a.ctypes.data, panel_at, n, target_at, stride, constants_at)
+            if paired:
+                copy_lanes(C, j, count, width, panel, spare, True)
+            elif not whole:
+                copy_out(spare, panel, C, i, height, j, count)
 
-@jit
-def _number(u):
-    """A float32 of these magnitude bits, as a float64."""
-    one = np.empty(1, np.uint32)
-    one[0] = u
-    return np.float64(one.view(np.float32)[0])
+    @jit
+    def contract_box(A, B, C, items, words, box, choice, direction, paired):
+        """C += A @ B, every operation rounded, for part of C and of the terms: False if it must not run.
 
+        A, B, C : batches of matrices.   items : for each of C, the batches of A and B.   words : batches of the words
+        of A and B within the box, bits of the carrier; one for all, or one each.   box : as `Box`.
+        choice : constants, limits, factors of the panel rows of the quick form, then of the others; a form to take
+        wherever it is right, or ANY.   paired : A is transposed, and its column j meets column j of B alone.
+        """
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        set_direction(direction)
+        first, last, i0, i1, j0, j1, k0, k1 = box
+        panels = (j1 - j0 + panel - 1) // panel
+        blocks = (panels * panel + COLUMNS - 1) // COLUMNS
+        step = (panels + blocks - 1) // blocks * panel
+        room = room_for(A, min(step, j1 - j0), min(DEPTH, k1 - k0))
+        for e in range(first, last):
+            a, b, c = A[items[e, 0]], B[items[e, 1]], C[e]
+            of_a = words[0][min(e - first, words[0].shape[0] - 1)]
+            of_b = words[1][min(e - first, words[1].shape[0] - 1)]
+            own = ((of_a, k0 if paired else i0, j0 if paired else k0), (of_b, k0, j0))
+            for j in range(j0, j1, step):
+                for k in range(k0, k1, DEPTH):
+                    block = (j, min(step, j1 - j), k, min(DEPTH, k1 - k))
+                    bound_panels(b, block, room)
+                    for i in range(i0, i1, ROWS):
+                        height = min(ROWS, i1 - i)
+                        row_of_tiles(a, b, c, own, i, height, block, room, choice, paired)
+        set_direction(NEAREST)
+        leave_standard_arithmetic(former)
+        return True
 
-@jit
-def _run_tile(form, a, b, n, c, stride, constants):
-    if form == NORMAL:
-        _normal_tile(a, b, n, c, stride, constants)
-    elif form == GRADUAL:
-        _gradual_tile(a, b, n, c, stride, constants)
-    else:
-        _full_tile(a, b, n, c, stride, constants)
-
-
-@jit
-def _edge_tile(form, a, b, n, C, i, rows, j, width, spare, constants):
-    """A tile that is not all of it in C, by way of a spare one."""
-    spare[:] = np.float32(0)
-    for r in range(rows):
-        for l in range(width):  # noqa: E741
-            spare[r * PANEL + l] = C[i + r, j + l]
-    _run_tile(form, a, b, n, spare.ctypes.data, PANEL, constants)
-    for r in range(rows):
-        for l in range(width):  # noqa: E741
-            C[i + r, j + l] = spare[r * PANEL + l]
-
-
-@jit
-def _contract_rows(A, B, C, start, stop, constants, limits, forced):
-    """C += A @ B, every operation rounded, for the rows start to stop of C: False if it must not run.
-
-    forced : a form to take wherever it is right, or -1.
-    """
-    former = enter_standard_arithmetic()
-    if former == UNKNOWN:
-        return False
-    K, N = B.shape
-    growth, slack = limits[GROWTH], limits[SLACK]
-    largest_sum, largest_factor = limits[LARGEST_SUM], limits[LARGEST_FACTOR]
-    smallest_normal = limits[LEAST_PRODUCT]
-    panels = (min(N, COLUMNS) + PANEL - 1) // PANEL
-    size = 2 * DEPTH * PANEL
-    packed_b = _aligned(2 * panels * size)  # as the normal form wants it, then as the others do
-    packed_a = _aligned(DEPTH * ROWS * WIDTH)
-    spare = _aligned(ROWS * PANEL)
-    bounds = np.empty((panels, 3))
-    ready = np.empty((2, panels), np.bool_)
-    constants_at = constants.ctypes.data
-    a_at, b_at, c_at = packed_a.ctypes.data, packed_b.ctypes.data, C.ctypes.data
-    one, scale, splitter = np.float32(1), constants[SCALE], constants[SPLITTER]
-    for j0 in range(0, N, COLUMNS):
-        count = (min(COLUMNS, N - j0) + PANEL - 1) // PANEL
-        for k0 in range(0, K, DEPTH):
-            n = min(DEPTH, K - k0)
-            ready[:] = False
-            for p in range(count):
-                j = j0 + p * PANEL
-                total, high, low = _panel_bounds(B, k0, n, j, min(PANEL, N - j), spare)
-                bounds[p, 0] = total
-                bounds[p, 1] = _number(high)
-                bounds[p, 2] = _number(low + np.uint32(1))
-            for i in range(start, stop, ROWS):
-                rows = min(ROWS, stop - i)
-                high, low = _pack_rows(A, i, rows, k0, n, packed_a)
-                highest = _number(high)
-                lowest = _number(low + np.uint32(1))
-                for p in range(count):
-                    j = j0 + p * PANEL
-                    width = min(PANEL, N - j)
-                    held, minus_zero = _tile_bounds(C, i, rows, j, width)
-                    reach = (_number(held) + highest * bounds[p, 0]) * growth + slack
-                    form = FULL
-                    if (
-                        reach <= largest_sum
-                        and bounds[p, 1] <= largest_factor
-                        and not minus_zero
-                        and forced != FULL
-                    ):
-                        least = lowest * bounds[p, 2]
-                        exact = least >= smallest_normal or highest == 0 or bounds[p, 1] == 0
-                        form = NORMAL if exact and forced != GRADUAL else GRADUAL
-                    kept = 0 if form == NORMAL else 1
-                    place = (kept * panels + p) * size
-                    if not ready[kept, p]:
-                        ready[kept, p] = True
-                        first = scale if form == NORMAL else one
-                        second = splitter if form == NORMAL else scale
-                        target = packed_b[place : place + size]
-                        _pack_panel(B, k0, n, j, width, first, second, target)
-                    panel_at = b_at + 4 * place
-                    if rows == ROWS and width == PANEL:
-                        _run_tile(form, a_at, panel_at, n, c_at + 4 * (i * N + j), N, constants_at)
-                    else:
-                        _edge_tile(
-                            form, a_at, panel_at, n, C, i, rows, j, width, spare, constants_at
-                        )
-    leave_standard_arithmetic(former)
-    return True
-
-
-@jit
-def compare_values(x, rounded):
-    """(whether two float32 arrays hold the same numbers, whether there are NaNs), as integers."""
-    infinity = np.uint32(0x7F800000)
-    differ = np.uint32(0)
-    largest = np.uint32(0)
-    for i in range(x.size):
-        u, r = to_bits(x[i]), to_bits(rounded[i])
-        m = magnitude(u)
-        largest = umax(largest, m)
-        differ = or_(differ, xor(u, r) if m <= infinity else zero_like(u))
-    return differ == 0, largest > infinity
+    return contract_box
 
 
 @jit
@@ -412,62 +236,108 @@ def make_nans_canonical(x):
         x[i] = x[i] if x[i] == x[i] else to_float(quiet_nan_like(u))
 
 
-class Fast:
-    """The kernels made ready for one format."""
+def format_constants(fmt, carrier, overflow, word=None):
+    """The constants of a format for the forms in a carrier, as an array of the carrier's dtype.
 
-    def __init__(self, fmt):
-        p, emin = fmt.precision, fmt.emin
-        q = 24 - p
-        self.fmt = fmt
-        self.constants = np.zeros(CONSTANTS, np.float32)
-        words = self.constants.view(np.uint32)
-        self.constants[SPLITTER] = 2.0**q + 1
-        self.constants[SCALE] = 2.0**q
-        self.constants[CLAMP] = 2.0 ** (emin + q)
-        self.constants[GRID] = 1.5 * 2.0 ** (emin + q)
-        self.constants[SMALLEST_NORMAL] = fmt.smallest_normal
-        self.constants[LARGEST] = fmt.max
-        words[BITS_SHIFT] = q
-        words[BITS_HALF] = (1 << (q - 1)) - 1
-        words[BITS_KEEP] = 0x100000000 - (1 << q)
-        u = fmt.unit_roundoff
-        # (1 + u)**(n + 1) over a block, with a percent for the rounded bounds themselves.
-        growth = 1.01 * math.exp(min(u * (DEPTH + 1), 600.0))
-        short = 2.0 ** (126 - q)
-        self.limits = np.array(
-            [
-                growth,
-                growth * DEPTH * fmt.smallest_subnormal,
-                min(fmt.max, short),
-                short,
-                fmt.smallest_normal,
-            ]
+    overflow : magnitudes that overflow gives for positive and for negative numbers, and the one of infinities.
+    word : (number of random bits, how many bits of the word lie above them), where there are any.
+    """
+    c = CARRIERS[np.dtype(carrier)]
+    q = c.mantissa_bits + 1 - fmt.precision
+    constants = np.zeros(CONSTANTS, c.dtype)
+    bits = constants.view(np.uint32 if c.bits == 32 else np.uint64)
+    with np.errstate(
+        over="ignore"
+    ):  # a constant that does not fit belongs to a form that is not right there
+        constants[SPLITTER] = 2.0**q + 1
+        constants[SCALE] = 2.0**q
+        constants[CLAMP] = np.ldexp(1.0, fmt.emin + q)
+        constants[GRID] = np.ldexp(1.5, fmt.emin + q)
+    constants[SMALLEST_NORMAL] = fmt.smallest_normal
+    constants[LARGEST] = fmt.max
+    constants[OVERFLOW], constants[OVERFLOW_NEGATIVE], constants[INFINITE] = overflow
+    bits[BITS_SHIFT] = q
+    bits[BITS_HALF] = (1 << (q - 1)) - 1 if q else 0
+    bits[BITS_KEEP] = (1 << c.bits) - (1 << q)
+    bits[BITS_RAISE] = (2 * q + 1) << (c.mantissa_bits - 1)
+    if word is not None:
+        count, above = word
+        bits[WORD_SHIFT] = c.bits - q - above
+        bits[WORD_KEEP] = ((1 << count) - 1) << (q - count)
+    return constants
+
+
+class Box(NamedTuple):
+    """Part of the work: batches first to last, rows, columns and terms, each from one number up to another."""
+
+    first: int
+    last: int
+    row: int
+    row_end: int
+    column: int
+    column_end: int
+    term: int
+    term_end: int
+
+
+def _pieces(size, count, unit=1):
+    """(start, end) of at most `count` nearly equal pieces of range(size), at multiples of `unit`."""
+    units = -(-size // unit)
+    step = -(-units // count) * unit
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
+
+
+def _grid(m, n, count):
+    """Pieces of the rows and of the columns, `count` pairs or so, for which the least is packed."""
+    costs = []
+    for down in range(1, min(count, -(-m // ROWS)) + 1):
+        across = min(-(-count // down), -(-n // PANEL))
+        blocks = across * -(-n // (across * COLUMNS))
+        costs.append(
+            (-(-count // (down * across)), down * PACK_B * n + blocks * PACK_A * m, down, across)
         )
-        self.forced = -1
+    *_, down, across = min(costs)
+    return _pieces(m, down, ROWS), _pieces(n, across, PANEL)
 
 
-@functools.cache
-def fast_product(fmt):
-    """The kernels for products whose every operation rounds to nearest in this format, or None."""
-    if not isinstance(fmt, Format) or not fmt.fits(np.float32):
-        return None
-    ordinary = fmt.specials == "ieee" and fmt.subnormals is True and fmt.signed
-    return Fast(fmt) if ordinary and 2 <= fmt.precision <= 11 and fmt.exponent_bits >= 2 else None
+def _boxes(batches, m, n, terms, threads):
+    """The boxes into which these terms of a product are cut, a list: as many as threads and Ctrl-C ask for."""
+    first, last = terms
+    k = last - first
+    rows, columns = -(-m // ROWS) * ROWS, -(-n // PANEL) * PANEL
+    work = batches * k * (rows * columns + PACK_A * m + PACK_B * columns)
+    count = max(1, work // AT_ONCE, batches * (m + n) * k // NUMBERS)
+    if threads > 1 and work >= SHARED:
+        count = max(count, threads * min(4, max(1, work // (threads * OF_A_THREAD))))
+    if batches >= count:
+        return [Box(*some, 0, m, 0, n, first, last) for some in _pieces(batches, count)]
+    down, across = _grid(m, n, -(-count // batches))
+    return [
+        Box(e, e + 1, *some, *others, first, last)
+        for e in range(batches)
+        for some in down
+        for others in across
+    ]
 
 
-def contract(fast, A, B, C):
-    """C += A @ B on float32 arrays of values of the format, NaNs canonical; False if the kernels must not run here."""
-    rows, n = C.shape
-    unit = max(1, ROWS * n * A.shape[1] // PRODUCTS_PER_UNIT)
-    tiles = -(-rows // ROWS)
+def contract(run, arguments, operands, C, items, words, terms, paired=False, forced=ANY):
+    """C += A @ B on batches in one carrier, NaNs canonical; False if the kernels must not run here.
+
+    run : a contraction.   arguments : constants, limits, factors, direction.   operands : A and B.   items, paired : as
+    it takes them.   words : a function that gives those of A and B for a box, or None.   terms : the first and the end.
+    """
+    A, B = operands
+    *choice, direction = arguments
+    batches, m, n = C.shape
     done = []
 
-    def task(first, stop):
-        start = -(-first // unit) * ROWS
-        end = min(rows, -(-stop // unit) * ROWS)
-        if start < end:
-            ran = _contract_rows(A, B, C, start, end, fast.constants, fast.limits, fast.forced)
-            done.append(ran)
+    def task(*numbers):
+        box = Box(*numbers)
+        own = operands if words is None else words(box)
+        done.append(run(A, B, C, items, own, tuple(box), (*choice, forced), direction, paired))
 
-    run_chunks(task, tiles * unit, UNITS_AT_ONCE)
+    threads = get_num_threads()
+    for first in range(*terms, TERMS):
+        part = first, min(first + TERMS, terms[1])
+        run_parts(task, _boxes(batches, m, n, part, threads), threads)
     return all(done)

@@ -3,7 +3,6 @@
 import numpy as np
 
 from softfloat._jit import jit
-from softfloat.bits import u64
 from softfloat.ops.reduce import (
     AT_RESULT,
     AT_TERM,
@@ -19,11 +18,11 @@ from softfloat.ops.reduce import (
     convert,
     divide_by_count,
     end,
+    keys_of,
     sqrt,
     term,
     word_of,
 )
-from softfloat.random import key_word
 
 # What is done to the accumulator in the end: rounded to the result's format as it is, over the number of terms, or
 # its square root.
@@ -58,7 +57,7 @@ def reduce_part(
     j = columns[batch] * shape[2] + index % shape[2]
     given = starts.size > 0
     start = starts[index] if given else (ONE if kind == FACTOR else 0)
-    own = key_word(u64(key), offset + index)
+    own = keys_of(key, offset + index, shape[2])
     if first == 0:
         begin(start, order, kind, state)
     advance(a, b, i * n, j * n, first, stop, order, block, kind, state, F, R, own)
@@ -82,14 +81,14 @@ def finished(s, n, finish, F, R, key):
 def finish_loop(sums, n, finish, F, R, key, offset, out, first):
     """Results number first, first + 1, ... of accumulators, all bits of float64 numbers."""
     for e in range(out.size):
-        own = key_word(u64(key), offset + first + e)
+        own = keys_of(key, offset + first + e, 1)
         out[e] = finished(sums[first + e], n, finish, F, R, own)
 
 
 @jit
 def cumulative_loop(a, n, kind, F, R, key, offset, out, row, first, s):
     """Running totals of numbers first, first + 1, ... of a row of n, all bits of float64, from s; returns the last."""
-    own = key_word(u64(key), offset + row)
+    own = keys_of(key, offset + row, 1)
     for k in range(first, first + out.size):
         u, v = term(a, a, row * n + k, 0, k, kind, F, R, own)
         word = word_of(R[TO_ACCUMULATOR], own, PLACES * k + AT_TERM)

@@ -23,9 +23,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from softfloat._jit import jit
-from softfloat.backends.contract import WIDTH
 from softfloat.backends.cpu import cast
 from softfloat.backends.threads import run_chunks
+from softfloat.backends.tiles import WIDTH
 from softfloat.bits import (
     UNKNOWN,
     enter_standard_arithmetic,

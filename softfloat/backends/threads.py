@@ -77,22 +77,27 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_chunks(task, size, grain):
-    """Call task(start, stop) for consecutive chunks of about `grain` elements that cover range(size).
+    """Call task(start, stop), as `run_parts` does, for chunks of about `grain` elements that cover range(size)."""
+    threads = get_num_threads() if size >= SERIAL_BELOW else 1
+    if threads > 1:
+        share = -(-size // (4 * threads))  # several chunks a thread: one may be slower than another
+        grain = max(ALIGN, min(grain, -(-share // ALIGN) * ALIGN))
+    run_parts(
+        task, [(at, min(size, at + grain)) for at in range(0, size, grain)] or [(0, 0)], threads
+    )
 
-    Chunks may run at the same time in other threads, so tasks must not depend on each other. An exception, Ctrl-C
-    included, is raised once the chunks in progress have ended; no further ones begin.
+
+def run_parts(task, parts, threads):
+    """Call task(*part) for each part of a list, in up to so many threads.
+
+    Parts may run at the same time in other threads, so tasks must not depend on each other. An exception, Ctrl-C
+    included, is raised once the parts in progress have ended; no further ones begin.
     """
-    threads = get_num_threads()
-    if size <= grain and (threads == 1 or size < SERIAL_BELOW):
-        task(0, size)
+    if min(threads, len(parts)) == 1:
+        for part in parts:
+            task(*part)
         return
-    if threads == 1 or size < SERIAL_BELOW:
-        for start in range(0, size, grain):
-            task(start, min(size, start + grain))
-        return
-    share = -(-size // (4 * threads))  # several chunks a thread: one may be slower than another
-    grain = max(ALIGN, min(grain, -(-share // ALIGN) * ALIGN))
-    starts = iter(range(0, size, grain))
+    remaining = iter(parts)
     take = threading.Lock()
     stopped = False
 
@@ -101,17 +106,17 @@ def run_chunks(task, size, grain):
         try:
             while True:
                 with take:
-                    start = None if stopped else next(starts, None)
-                if start is None:
+                    part = None if stopped else next(remaining, None)
+                if part is None:
                     return
-                task(start, min(size, start + grain))
+                task(*part)
         except BaseException:
             stopped = True
             raise
 
     helpers = []
     try:
-        for _ in range(min(threads, -(-size // grain)) - 1):
+        for _ in range(min(threads, len(parts)) - 1):
             helpers.append(_executor(threads).submit(work))
     except RuntimeError:
         pass  # no more threads are to be had, or the interpreter is shutting down: fewer will do

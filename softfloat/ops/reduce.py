@@ -19,13 +19,23 @@ the key of (seed, stream). Its operations are numbered 8 * i + place: i is the t
 the first term of the right one; for a sum of lanes: the right one's first lane) and place says which operation. So a
 word depends on what is computed, never on when or where.
 
+The two roundings of a multiply-add (of the product of term k, and of its addition in a sequential run of terms) share
+one 32-bit word y = R * C modulo 2**32 instead: R is the odd word k of the key of the row, C that of the column; rows
+and columns count through the whole result, batches included: index // N and index % N for results of N columns. With
+`random_bits` k <= 16 the product takes the top k bits of y and the sum the next k. (Words of a rectangle i, i' by
+j, j' are related by a product of integers only, which no sum of bits shows.) With more bits, a 64-bit mix of both keys
+takes the place of y; the product has the top k bits of its high half, the sum those of the low half.
+
 A reduction may stop after any term and go on later: `begin`, `advance` and `end` keep what is under way in an array.
 
 Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), ch. 4.
 """
 
+import numpy as np
+
+from softfloat import bits
 from softfloat._jit import jit
-from softfloat.bits import i64, u64
+from softfloat.bits import i64, shr, u64, xor
 from softfloat.codec import to_carrier, unpack
 from softfloat.ops.arithmetic import (
     add_parts,
@@ -36,7 +46,7 @@ from softfloat.ops.arithmetic import (
     sqrt_parts,
 )
 from softfloat.ops.convert import round_any
-from softfloat.random import WORD_BITS, element_word
+from softfloat.random import FIRST, GOLDEN, SECOND, WORD_BITS, element_word, key_word, mix
 from softfloat.rounding import (
     FINITE_CLASS,
     INFINITE_CLASS,
@@ -67,6 +77,13 @@ TALLY = 5
 AT_PRODUCT, AT_TERM, AT_MERGE, AT_THIRD, AT_FOURTH, AT_OUTER, AT_TOTAL, AT_RESULT = range(8)
 PLACES = 8
 LANE_COUNT = 64
+ELEMENT, ROW, COLUMN = range(3)  # of the keys of an element
+SHARED_BITS = 16  # random bits up to which product and sum share a word of 32
+GOLDEN32, FIRST32, SECOND32 = (
+    0x9E3779B1,
+    0x85EBCA6B,
+    0xC2B2AE35,
+)  # the last two: the finaliser of MurmurHash3
 STATE = 64  # numbers under way: lanes, or levels of a tree
 ONE = 0x3FF << 52
 SIGN = -(1 << 63)
@@ -77,7 +94,51 @@ def word_of(R, key, step):
     """The random integer of one operation of an element with this key; 0 where the mode needs none."""
     if R[MODE] < STOCHASTIC:
         return 0
-    return i64(element_word(u64(key), step) >> u64(WORD_BITS - R[RANDOM_BITS]))
+    return i64(element_word(key[ELEMENT], step) >> u64(WORD_BITS - R[RANDOM_BITS]))
+
+
+@jit
+def line_key(key, line, index):
+    """The key of a row or column."""
+    return key_word(u64(u64(key) ^ u64(FIRST if line == ROW else SECOND)), u64(index))
+
+
+@jit
+def keys_of(key, index, columns):
+    """The keys of the element of this index in a result of so many columns: its own, its row's, its column's."""
+    row, column = index // columns, index % columns
+    return key_word(u64(key), u64(index)), line_key(key, ROW, row), line_key(key, COLUMN, column)
+
+
+@jit(inline=True)
+def line_word(low, high, k):
+    """The odd word k of a row or column whose key has these halves; all are uint32."""
+    x = xor(bits.add(bits.mul(k, np.uint32(GOLDEN32)), low), high)
+    x = bits.mul(xor(x, shr(x, np.uint32(16))), np.uint32(FIRST32))
+    x = bits.mul(xor(x, shr(x, np.uint32(13))), np.uint32(SECOND32))
+    return bits.or_(xor(x, shr(x, np.uint32(16))), np.uint32(1))
+
+
+@jit
+def word_of_line(key, k):
+    return line_word(np.uint32(key), np.uint32(key >> u64(32)), np.uint32(k))
+
+
+@jit
+def term_word(R, key, k, place, kind):
+    """The random integer of the product of term k or of its addition."""
+    if kind == PLAIN or kind == FACTOR:
+        return word_of(R, key, PLACES * k + place)
+    if R[MODE] < STOCHASTIC:
+        return 0
+    count = R[RANDOM_BITS]
+    skipped = 0 if place == AT_PRODUCT else 1
+    if count <= SHARED_BITS:
+        y = i64(bits.mul(word_of_line(key[ROW], k), word_of_line(key[COLUMN], k)))
+        return (y >> (WORD_BITS - count * (1 + skipped))) & ((1 << count) - 1)
+    y = mix(u64(mix(u64(key[ROW] + u64(k + 1) * u64(GOLDEN))) + key[COLUMN]))
+    half = u64(y << u64(WORD_BITS * skipped)) >> u64(WORD_BITS)
+    return i64(half >> u64(WORD_BITS - count))
 
 
 @jit
@@ -173,7 +234,7 @@ def not_below(s, u, v):
 def term(a, b, i, j, k, kind, F, R, key):
     """Term k as (u, v), the exact product of two numbers; a[i] and b[j] are what it is made of."""
     if kind == ROUNDED:
-        word = word_of(R[TO_PRODUCT], key, PLACES * k + AT_PRODUCT)
+        word = term_word(R[TO_PRODUCT], key, k, AT_PRODUCT, kind)
         return multiply(a[i], b[j], F[TO_PRODUCT], R[TO_PRODUCT], word), ONE
     if kind == EXACT:
         return a[i], b[j]
@@ -201,7 +262,7 @@ def sequential(a, b, i, j, first, stop, step, s, kind, F, R, key):
     """Terms first, first + step, ... below stop, onto s."""
     for k in range(first, stop, step):
         u, v = term(a, b, i + k, j + k, k, kind, F, R, key)
-        word = word_of(R[TO_ACCUMULATOR], key, PLACES * k + AT_TERM)
+        word = term_word(R[TO_ACCUMULATOR], key, k, AT_TERM, kind)
         s = accumulate(s, u, v, kind, F[TO_ACCUMULATOR], R[TO_ACCUMULATOR], word)
     return s
 
@@ -328,7 +389,7 @@ def begin(start, order, kind, state):
 def advance(a, b, i, j, first, stop, order, block, kind, state, F, R, key):
     """Take the terms first, first + 1, ... below stop, made of a[i + k] and b[j + k].
 
-    key : of this element.   F, R : formats and roundings of the four stages.
+    key : what keys_of gives for this element.   F, R : formats and roundings of the four stages.
     """
     neutral = ONE if kind == FACTOR else 0
     if order == SEQUENTIAL:
