@@ -118,10 +118,10 @@ class _Operands:
         """The array to write to: a new one of this dtype, or `out` if it has that dtype."""
         if out is None:
             return np.empty(self.shape, dtype)
-        _checked_out(out, self.shape, [dtype], what)
+        target = _checked_out(out, self.shape, [dtype], what)
         if not self.exact:
             self.values = _separate(self.values, out)
-        return out
+        return target
 
     def run(self, step, result, grain=EXACT_GRAIN):
         """Call step(operand blocks, result block, index of its start) until `result` is done.
@@ -314,7 +314,7 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
         dtype = operands.common_dtype()
         if isinstance(out, np.ndarray) and out.dtype == FLOAT64:
             dtype = FLOAT64
-        result = operands.result(dtype, out, "operands of this precision")
+        result = operands.result(dtype, out, operands.format() or "operands of this precision")
         _select_values(kind, operands, result)
         return _dress(result, (a, b), out, operands.format())
     fmt = as_format(fmt)
@@ -330,7 +330,7 @@ def _select(a, b, fmt, out, options, *, larger, magnitudes=False, numbers=False)
     if out is None:
         result = np.empty(operands.shape, _result_dtype(fmt, operands.dtypes))
     else:
-        result = _checked_out(out, operands.shape, _carriers(fmt), fmt.label)
+        result = _checked_out(out, operands.shape, _carriers(fmt), fmt)
     quantize(best, fmt, out=result, **options)
     return _dress(result, (a, b), out, fmt)
 
@@ -420,7 +420,7 @@ def _step(direction, given, fmt, out):
     dtype = _result_dtype(fmt, operands.dtypes)
     if out is not None and isinstance(out, np.ndarray) and out.dtype in _carriers(fmt):
         dtype = out.dtype
-    result = operands.result(dtype, out, fmt.label)
+    result = operands.result(dtype, out, fmt)
     record = fmt.record
 
     def step(blocks, target, start):
@@ -473,7 +473,7 @@ def spacing(x, fmt, *, out=None):
     dtype = _result_dtype(fmt, operands.dtypes)
     if isinstance(out, np.ndarray) and out.dtype in held:
         dtype = out.dtype
-    result = operands.result(dtype if dtype in held else FLOAT64, out, f"spacings of {fmt.label}")
+    result = operands.result(dtype if dtype in held else FLOAT64, out, fmt)
     record = fmt.record
 
     def step(blocks, target, start):
@@ -569,13 +569,13 @@ def _with_sign(given, change_bits, change_exact, fmt, out, options):
         _refuse_options(options)
         if isinstance(first, Parts):
             raise TypeError("the operand is no float64; name the format of the result with fmt=")
-        result = operands.result(first.dtype, out, "the operand")
+        result = operands.result(first.dtype, out, operands.format() or "the operand")
     else:
         fmt = as_format(fmt)
         if out is None:
             result = np.empty(operands.shape, _result_dtype(fmt, _Operands(x).dtypes))
         else:
-            result = _checked_out(out, operands.shape, _carriers(fmt), fmt.label)
+            result = _checked_out(out, operands.shape, _carriers(fmt), fmt)
     if isinstance(first, Parts):
         exact = np.broadcast_to(exact_array(x), operands.shape)
         changed = np.frompyfunc(change_exact, len(given), 1)(exact, *given[1:])
@@ -652,7 +652,7 @@ def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, operands.dtypes))
     else:
-        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+        result = _checked_out(out, shape, _carriers(fmt), fmt)
     if isinstance(value, Parts):
         kinds, negatives, exponents, highs, lows = (
             np.broadcast_to(a.reshape(value.shape), shape) for a in value.arrays

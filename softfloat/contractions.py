@@ -46,7 +46,7 @@ def _finish(result, fmt, dtypes, out):
     """The values in C order, in the carrier that the operands ask for, or in out."""
     if out is not None:
         with np.errstate(all="ignore"):
-            _checked_out(out, result.shape, _carriers(fmt), fmt.label)[...] = result
+            _checked_out(out, result.shape, _carriers(fmt), fmt)[...] = result
         return out
     with np.errstate(all="ignore"):
         result = np.array(result, _result_dtype(fmt, dtypes), order="C", copy=None)

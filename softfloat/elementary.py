@@ -64,7 +64,7 @@ def _call(name, operands, fmt, out, options):
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, dtypes))
     else:
-        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
+        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
         exact_result = _modules()[1].exact_result
@@ -77,7 +77,7 @@ def _call(name, operands, fmt, out, options):
         _each_block(evaluation, _separate(values, out), result, GRAIN)
         if evaluation.missing:
             _no_result(fmt, min(evaluation.missing), shape)
-    return _dress(result, operands, out)
+    return _dress(result, operands, out, fmt)
 
 
 class _Evaluation:

@@ -207,7 +207,20 @@ def _result_dtype(fmt, inputs):
     return fmt.carrier
 
 
+def _plain(out):
+    """The array behind out=, which may hold values of a format."""
+    return out._values if isinstance(out, Held) else out
+
+
 def _checked_out(out, shape, allowed, what):
+    """The array to write to: out= itself, or what is behind it. what : the format of the results, or their name."""
+    if isinstance(out, Held) and not isinstance(what, str):
+        if out._format != what:
+            raise TypeError(
+                f"out= must hold values of {what.label}, the format of the result, got {out._format.label}"
+            )
+        out = out._values
+    what = what if isinstance(what, str) else what.label
     if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
         raise TypeError(f"out= must be a plain NumPy array, got {type(out).__name__}")
     if out.dtype not in allowed or not out.dtype.isnative:
@@ -229,7 +242,7 @@ def _may_fail(fmt, codes=False):
 def _room(out, shape, allowed, what, fallible):
     """Where to put the results: `out` itself, or an array beside it while a call may still fail."""
     result = _checked_out(out, shape, allowed, what)
-    return np.empty(shape, out.dtype) if fallible else result
+    return np.empty(shape, result.dtype) if fallible else result
 
 
 def _broadcast(shapes):
@@ -331,6 +344,7 @@ def _separate(arrays, out):
     """Copies of operands that share memory with `out` other than element by element."""
     if out is None:
         return arrays
+    out = _plain(out)
     same = lambda a: (  # noqa: E731
         a.ctypes.data == out.ctypes.data and a.strides == out.strides and a.dtype == out.dtype
     )
@@ -346,8 +360,9 @@ def _dress(result, operands, out, fmt=None):
     As for NumPy's ufuncs; masks of masked arrays are joined. Values of a format (`fmt`) are held as an operand's are.
     """
     if out is not None:
-        if not np.may_share_memory(result, out):
-            out[...] = result
+        target = _plain(out)
+        if not np.may_share_memory(result, target):
+            target[...] = result
         return out
     if fmt is not None and any(isinstance(x, Held) for x in operands):
         return hold(result, fmt)
@@ -586,7 +601,7 @@ def _elementwise(operation, operands, fmt, out, options):
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, dtypes))
     else:
-        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
+        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
         *columns, flags = rational_parts(operation, exact, choice)
@@ -774,7 +789,7 @@ def quantize(
     if out is None:
         result = np.empty(shape, _result_dtype(fmt, [value.dtype] if own else []))
     else:
-        result = _room(out, shape, _carriers(fmt), fmt.label, _may_fail(fmt))
+        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
     if isinstance(value, Parts):
         _round_parts(value, fmt, choice, result)
         return _dress(result, (x,), out, fmt)
@@ -848,7 +863,7 @@ def decode(codes, fmt, *, out=None):
     if out is None:
         result = np.empty(a.shape, fmt.carrier)
     else:
-        result = _checked_out(out, a.shape, _carriers(fmt), fmt.label)
+        result = _checked_out(out, a.shape, _carriers(fmt), fmt)
     quiet = 0
     if fmt.specials == "ieee" and fmt.mantissa_bits > 1:
         quiet = 1 << (fmt.mantissa_bits - 1)

@@ -457,7 +457,8 @@ def dot(a, b, fmt, *, out=None, **options):
     result = matmul(*pair, fmt, **options).reshape(shape)
     if out is None:
         return result if result.ndim or any(held) else result[()]
-    _checked_out(out, shape, _carriers(as_format(fmt)), as_format(fmt).label)[...] = result
+    target = _checked_out(out, shape, _carriers(as_format(fmt)), as_format(fmt))
+    target[...] = result._values if isinstance(result, Held) else result
     return out
 
 

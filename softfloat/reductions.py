@@ -200,7 +200,7 @@ def _deliver(wide, shape, how, dtypes, out):
     make_nans_canonical(wide.reshape(-1))
     dtype = _result_dtype(fmt, dtypes)
     if out is not None:
-        result = _checked_out(out, shape, _carriers(fmt), fmt.label)
+        result = _checked_out(out, shape, _carriers(fmt), fmt)
     elif wide.dtype == dtype:
         return wide if wide.ndim else wide[()]
     else:

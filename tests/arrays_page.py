@@ -37,7 +37,7 @@ array([0.10009766, 0.20019531, 0.30078125], dtype=float32)
   numbers.
 - `sf.from_codes(codes, fmt)` and `.codes` for bit patterns; `.to_numpy()` for values as float32 (float64 where the
   format needs it); `.to_numpy(ml_dtypes.bfloat16)` for the format's own type there; `.astype(fmt, rounding=...)` for
-  another format.
+  another format; `.astype(int)` and `.astype(bool)` give plain NumPy arrays, toward zero, for indices and masks.
 - `np.asarray(a)` raises: a library that does that would go on in float64 unseen. Say `.to_numpy()`.
 - `.dtype` is the format, so that `np.zeros_like(a)`, `x.astype(a.dtype)` and comparisons of dtypes work as in NumPy
   code.
@@ -47,8 +47,8 @@ array([0.10009766, 0.20019531, 0.30078125], dtype=float32)
 Indexing takes all of NumPy's forms and gives views. Assignment rounds what is assigned, once, exactly: `a[0] =
 "0.1"`. One element is a SoftArray without dimensions that nothing changes: it has a hash, and `float(a[0])` is exact.
 Functions of the package (`sf.add(a, b, fmt)`, `sf.sum(a, fmt)`, ...) give SoftArrays for SoftArrays, except `encode`,
-`logb` and what gives truth values or integers. Their `out=` takes plain NumPy arrays; NumPy's functions take
-SoftArrays there.
+`logb` (exponents need be no values of the format: plain floats) and what gives truth values or integers. Their `out=`
+takes plain NumPy arrays and SoftArrays of the result's format; NumPy's functions take SoftArrays there.
 
 The text of a value has the fewest digits that read back as the value in its format, of those the nearest to it;
 integers below 10**16 are written in full: 65504.0 in binary16, not 65500.0.
@@ -90,7 +90,9 @@ True
 
 With `out=`, `where=` and `dtype=` (a format); those of two operands also with `reduce`, `accumulate`, `reduceat`,
 `outer` and `at`, element after element in order. `np.add.reduce` starts at +0, `np.multiply.reduce` at 1. Where
-`where` is false there is no operation and no flag, and without `out` the result is zero.
+`where` is false there is no operation and no flag, and without `out` the result is zero. docs/elementary.md says how
+elementary functions are computed and what their special values are. `x ** 2` is x * x and `x ** 0.5` is sqrt(x), which
+keeps -0; all else is `np.power`.
 
 """
 
@@ -100,7 +102,7 @@ Every other ufunc and NumPy function raises a TypeError that names it.
 ## The Python array API standard
 
 SoftArray does not offer `__array_namespace__`: the standard demands functions and data types that do not exist here
-(integers, complex numbers, elementary functions in every format). Of its names, these work under NumPy's name:
+(arrays of integers and complex numbers, eigenvalues, Fourier transforms). Of its names, these work under NumPy's name:
 
 """
 

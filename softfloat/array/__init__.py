@@ -1,6 +1,13 @@
 """Arrays of values of a format, on which NumPy's functions and operators round as the format does."""
 
-from softfloat.array import linear, numeric, structural  # noqa: F401  (they fill the tables)
+from softfloat.array import (  # noqa: F401  (they fill the tables)
+    linear,
+    numeric,
+    polynomials,
+    solving,
+    statistics,
+    structural,
+)
 from softfloat.array.core import SoftArray
 from softfloat.array.create import (
     arange,

@@ -11,7 +11,8 @@ import functools
 import numpy as np
 
 from softfloat import comparison, functional
-from softfloat.array.mixing import quietly, rounded, wide
+from softfloat.array.division import floor_divide, remainder
+from softfloat.array.mixing import literal, plain_dtype, quietly, rounded, wide
 from softfloat.array.operators import (
     arithmetic,
     general,
@@ -21,13 +22,16 @@ from softfloat.array.operators import (
     scalar,
     sign_change,
     unary,
+    whole,
 )
 from softfloat.array.printing import array_text, format_text
+from softfloat.array.processor import standard
 from softfloat.array.registry import call_function
 from softfloat.array.ufuncs import call_one, dispatch
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
+from softfloat.status import active_status
 
 # NumPy's functions with like=, which is not among the arguments that are passed on.
 LIKE = (
@@ -82,6 +86,7 @@ class SoftArray(Held):
     T = property(lambda self: self._view(self._values.T))
     mT = property(lambda self: self._view(self._values.mT))  # noqa: N815
     real = property(lambda self: self)
+    imag = property(np.imag)
     flat = property(lambda self: Flat(self), doc="The elements in C order, to be read and set.")
     base = property(lambda self: self._values.base)
     flags = property(lambda self: self._values.flags)
@@ -96,9 +101,10 @@ class SoftArray(Held):
         return (self[i] for i in range(len(self._values)))
 
     def __contains__(self, x):
-        return bool((self == x).any())
+        return bool(np.any(self == x))
 
     # ---------------------------------------------------------------- out of the format
+    @standard
     def to_numpy(self, dtype=None):
         """The values as a new NumPy array: float32, or float64 where the format needs it.
 
@@ -125,6 +131,7 @@ class SoftArray(Held):
             "convert it with .to_numpy()"
         )
 
+    @standard
     def item(self, *where):
         """One element as a Python float, exact."""
         return float(self._values.item(*where))
@@ -133,15 +140,19 @@ class SoftArray(Held):
         """The values as (nested lists of) Python floats, exact."""
         return wide(self._values).tolist()
 
+    @standard
     def __float__(self):
         return float(self._one("float"))
 
+    @standard
     def __int__(self):
         return int(self._one("int"))
 
+    @standard
     def __bool__(self):
         return bool(self._values)  # NumPy's own errors for more than one element, and for none
 
+    @standard
     def __round__(self, ndigits=None):
         return int(np.round(self)) if ndigits is None else np.round(self, ndigits)
 
@@ -150,14 +161,27 @@ class SoftArray(Held):
             raise TypeError(f"only a scalar becomes a {what}, got an array of shape {self.shape}")
         return self._values[()]
 
+    @standard
     def __hash__(self):
         if self._values.ndim or self._values.flags.writeable:
             raise TypeError("unhashable type: a SoftArray can change; only its scalars have a hash")
         return hash(float(self._values))
 
     # ---------------------------------------------------------------- conversion, copies, storage
+    @standard
     def astype(self, fmt, *, copy=True, **options):
-        """The values rounded once to another format; options as for `quantize`, rounding= among them."""
+        """The values rounded once to another format; options as for `quantize`, rounding= among them.
+
+        NumPy's integers and bool, as indices need them, give plain NumPy arrays: toward zero as in NumPy, unless
+        rounding= says otherwise, a value out of their range being a ValueError; and x != 0.
+        """
+        plain = plain_dtype(fmt)
+        if plain is not None:
+            if plain.kind == "b":
+                return self._values != 0
+            return comparison.to_integer(
+                self._values, plain, **{"rounding": "toward_zero", **options}
+            )
         fmt = as_format(fmt)
         if fmt == self._format and not copy and not options:
             return self
@@ -180,15 +204,18 @@ class SoftArray(Held):
         return _rebuild, (self._values, self._format, self._is_scalar())
 
     # ---------------------------------------------------------------- text
+    @standard
     def __repr__(self):
         digits = array_text(self._values, self._format, prefix="SoftArray(")
         if self._values.size == 0 and self.shape != (0,):
             digits += f", shape={self.shape}"
         return f"SoftArray({digits}, {format_text(self._format)})"
 
+    @standard
     def __str__(self):
         return array_text(self._values, self._format, separator=" ")
 
+    @standard
     def __format__(self, spec):
         if not spec:
             return str(self)
@@ -201,9 +228,12 @@ class SoftArray(Held):
             return held(found, self._format)
         return scalar(np.array(found), self._format)
 
+    @standard
     def __setitem__(self, key, x):
         if isinstance(x, Held) and x._format == self._format:
             self._values[key] = x._values
+        elif type(x) in (float, int) and not active_status():
+            self._values[key] = literal(x, self._format)
         else:
             self._values[key] = rounded(x, self._format)
 
@@ -216,8 +246,8 @@ class SoftArray(Held):
     __sub__, __rsub__, __isub__ = arithmetic(np.subtract, functional.subtract)
     __mul__, __rmul__, __imul__ = arithmetic(np.multiply, functional.multiply)
     __truediv__, __rtruediv__, __itruediv__ = arithmetic(np.divide, functional.divide)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = general(np.floor_divide)
-    __mod__, __rmod__, __imod__ = general(np.remainder)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = arithmetic(np.floor_divide, floor_divide)
+    __mod__, __rmod__, __imod__ = arithmetic(np.remainder, remainder)
     __pow__ = power
     _, __rpow__, __ipow__ = general(np.power)
     __matmul__, __rmatmul__, __imatmul__ = general(np.matmul)
@@ -231,9 +261,9 @@ class SoftArray(Held):
     __neg__ = sign_change(np.negative, lambda fmt: fmt.has_negative_zero)
     __pos__ = unary(np.positive)
     __abs__ = sign_change(np.absolute, lambda fmt: True)
-    __trunc__ = unary(np.trunc)
-    __floor__ = unary(np.floor)
-    __ceil__ = unary(np.ceil)
+    __trunc__ = whole(np.trunc)
+    __floor__ = whole(np.floor)
+    __ceil__ = whole(np.ceil)
 
     # ---------------------------------------------------------------- NumPy's protocols
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):

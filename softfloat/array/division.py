@@ -9,10 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import functional
+from softfloat.array.processor import standard
+from softfloat.backends.division import SAFE, floored_quotients, remainders
 from softfloat.operands import FLOAT64
-
-# Below this, the rounding of a quotient in float64 leaves no doubt about its integer part.
-_SAFE = 2.0**51
 
 
 def _pair(a, b):
@@ -21,15 +20,32 @@ def _pair(a, b):
     return (a, b) if a.shape == b.shape else np.broadcast_arrays(a, b)
 
 
+def _quickly(run, a, b, *more):
+    """The exact results of a loop in the carrier; None where it does not apply."""
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return None
+    exact = np.empty(a.shape, a.dtype)
+    done = run(a.reshape(-1), b.reshape(-1), *more, exact.reshape(-1))
+    return exact if done else None
+
+
+@standard
 def fmod(a, b, fmt, **options):
     """a - trunc(a / b) * b; the sign is that of a."""
+    quick = _quickly(remainders, a, b, False)
+    if quick is not None:
+        return functional.quantize(quick, fmt, **options)
     with np.errstate(all="ignore"):
         rest = np.fmod(*_pair(a, b))  # exact, as fmod of the C library is
     return functional.quantize(rest, fmt, **options)
 
 
+@standard
 def remainder(a, b, fmt, **options):
     """a - floor(a / b) * b; the sign is that of b, of a zero too. NaN for b = 0."""
+    quick = _quickly(remainders, a, b, True)
+    if quick is not None:
+        return functional.quantize(quick, fmt, **options)
     with np.errstate(all="ignore"):
         a, b = _pair(a, b)
         rest = np.fmod(a, b)
@@ -39,11 +55,15 @@ def remainder(a, b, fmt, **options):
         part, whole = rest.astype(dtype), np.where(turned, b, 0.0).astype(dtype)
     result = functional.add(part, whole, fmt, **options)
     zero = np.copysign(result.dtype.type(0), b) if fmt.has_negative_zero else 0.0
-    return np.where(rest == 0, zero, result).astype(fmt.carrier)
+    return np.where((rest == 0) & fmt.has_zero, zero, result).astype(fmt.carrier)
 
 
+@standard
 def floor_divide(a, b, fmt, **options):
     """floor(a / b), the exact quotient floored; a / 0 as division has it, NaN for an infinite a."""
+    quick = _quickly(floored_quotients, a, b)
+    if quick is not None:
+        return functional.quantize(quick, fmt, **options)
     with np.errstate(all="ignore"):
         a, b = _pair(a, b)
         quotient = a / b
@@ -54,7 +74,7 @@ def floor_divide(a, b, fmt, **options):
         whole -= (rest != 0) & ((rest < 0) != (b < 0))
     whole = np.where(usual, whole, np.where(b == 0, quotient, np.nan))
     whole = np.where(whole == 0, np.copysign(0.0, quotient), whole)
-    far = finite & ~(np.abs(quotient) < _SAFE)
+    far = finite & ~(np.abs(quotient) < SAFE)
     exact = _floored(whole, a, b, far) if far.any() else whole
     result = functional.quantize(exact, fmt, **options)
     if (b == 0).any():  # flags, and formats in which such a quotient is NaN

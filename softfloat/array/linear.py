@@ -1,18 +1,20 @@
 """NumPy's products of arrays: every product and every sum is rounded, the contracted index in order, from +0."""
 
 import math
+import string
 
 import numpy as np
 
-from softfloat import functional, products, reductions
+from softfloat import contractions, products, reductions
 from softfloat.array.mixing import common_format, leaves, operand
 from softfloat.array.numeric import soft, sum_
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.ufuncs import call, rows_of
 from softfloat.context import operation_options
-from softfloat.operands import Held, hold
+from softfloat.operands import Held, held, hold
 
 PRODUCTS = "products"
+LETTERS = string.ascii_letters  # what NumPy makes of the indices of einsum
 
 
 def _pair(a, b, out=None):
@@ -32,10 +34,8 @@ def _delivered(values, fmt, out):
 
 @implements(np.dot, section=PRODUCTS)
 def dot(a, b, out=None):
-    """sum over the last axis of a and the last but one of b; a scalar operand only multiplies"""
+    """sum from +0 over the last axis of a and the last but one of b; beside a scalar sums of one product"""
     first, second, fmt = _pair(a, b, out)
-    if first.ndim == 0 or second.ndim == 0:
-        return _delivered(functional.multiply(first, second, fmt, **operation_options()), fmt, out)
     return _delivered(products.dot(first, second, fmt, **operation_options()), fmt, out)
 
 
@@ -48,18 +48,16 @@ def vdot(a, b, /):
 
 @implements(np.inner, section=PRODUCTS)
 def inner(a, b, /):
-    """sum over the last axes"""
+    """as softfloat.inner: sum from +0 over the last axes"""
     first, second, fmt = _pair(a, b)
-    if first.ndim == 0 or second.ndim == 0:
-        return call(np.multiply, (a, b))
-    return np.tensordot(hold(first, fmt), hold(second, fmt), axes=(-1, -1))
+    return _delivered(contractions.inner(first, second, fmt, **operation_options()), fmt, None)
 
 
 @implements(np.outer, section=PRODUCTS)
 def outer(a, b, out=None):
-    """a[i] * b[j], rounded"""
+    """a[i] * b[j], rounded; -0 stays, as in np.multiply, where softfloat.outer has sums from +0"""
     first, second, fmt = _pair(a, b, out)
-    result = hold(first.reshape(-1, 1), fmt) * hold(second.reshape(1, -1), fmt)
+    result = call(np.multiply, (hold(first.reshape(-1, 1), fmt), hold(second.reshape(1, -1), fmt)))
     return _delivered(result._values, fmt, out)
 
 
@@ -68,33 +66,11 @@ implements(np.linalg.outer, section=PRODUCTS)(outer)
 
 @implements(np.tensordot, np.linalg.tensordot, section=PRODUCTS)
 def tensordot(a, b, axes=2):
-    """sum over the named axes, in C order of those of a"""
+    """as softfloat.tensordot: sum from +0 over the named axes, in C order of those of a as they are named"""
     first, second, fmt = _pair(a, b)
-    if isinstance(axes, (int, np.integer)):
-        left, right = range(first.ndim - axes, first.ndim), range(axes)
-    else:
-        left, right = ([x] if isinstance(x, (int, np.integer)) else list(x) for x in axes)
-    left, right = [i % first.ndim for i in left], [i % second.ndim for i in right]
-    if [first.shape[i] for i in left] != [second.shape[i] for i in right]:
-        raise ValueError(
-            f"tensordot: shapes {first.shape} and {second.shape} do not fit along {axes}"
-        )
-    rows = [i for i in range(first.ndim) if i not in left]
-    columns = [i for i in range(second.ndim) if i not in right]
-    n = math.prod(first.shape[i] for i in left)
-    shape = [first.shape[i] for i in rows] + [second.shape[i] for i in columns]
-    first = (
-        first.transpose(rows + left).reshape(-1, n)
-        if n
-        else np.zeros((math.prod(shape[: len(rows)]), 0))
+    return _delivered(
+        contractions.tensordot(first, second, fmt, axes, **operation_options()), fmt, None
     )
-    second = (
-        second.transpose(right + columns).reshape(n, -1)
-        if n
-        else np.zeros((0, math.prod(shape[len(rows) :])))
-    )
-    result = products.matmul(first, second, fmt, **operation_options())
-    return hold(np.asarray(result).reshape(shape), fmt)
 
 
 @implements(np.linalg.matmul, section=PRODUCTS)
@@ -241,118 +217,45 @@ def matrix_norm(x, /, *, keepdims=False, ord="fro"):
     return _matrix_norm(x, ord, (-2, -1), keepdims)
 
 
-# ---------------------------------------------------------------- einsum
+# ---------------------------------------------------------------- contractions
 @implements(np.einsum, section=PRODUCTS)
 def einsum(*operands, out=None, optimize=False, **options):
-    """products of the operands left to right, then the sum over the other indices as they appear, each rounded"""
+    """as softfloat.einsum: sums from +0, indices as they appear; operands left to right, whatever optimize= says
+
+    Each pair of operands is contracted and rounded. One operand of which nothing is summed: a view.
+    """
     if options:
         raise TypeError(f"np.einsum on SoftArrays takes no {next(iter(options))}=")
-    terms, result, arrays = _parsed(operands)
+    if not operands:
+        raise ValueError("np.einsum needs subscripts and operands, got nothing")
+    text, *arrays = operands if isinstance(operands[0], str) else _from_lists(operands)
     fmt = common_format([*leaves(arrays), out])
-    values = []
-    for term, x in zip(terms, arrays, strict=True):
-        single = "".join(dict.fromkeys(term))
-        taken = operand(x, fmt)
-        # A repeated index takes a diagonal, which copies elements only.
-        values.append(taken if single == term else np.einsum(f"{term}->{single}", taken))
-    terms = ["".join(dict.fromkeys(term)) for term in terms]
-    return _delivered(_contracted(terms, values, result, fmt), fmt, out)
+    values = [operand(x, fmt) for x in arrays]
+    if len(values) == 1 and _only_moves(text):
+        moved = np.einsum(text, values[0])
+        return held(moved, fmt) if out is None else _delivered(moved, fmt, out)
+    # Each product has a stream of its own, so each counts as an operation of the block.
+    streams = [operation_options() for _ in range(max(len(values) - 1, 1))]
+    return _delivered(contractions.einsum(text, *values, fmt=fmt, **streams[0]), fmt, out)
 
 
-def _contracted(terms, values, result, fmt):
-    summed = [c for c in dict.fromkeys("".join(terms)) if c not in result]
-    sizes = {}
-    for term, v in zip(terms, values, strict=True):
-        for c, size in zip(term, v.shape, strict=True):
-            if sizes.setdefault(c, size) != size and 1 not in (size, sizes[c]):
-                raise ValueError(f"einsum: index {c!r} has sizes {sizes[c]} and {size}")
-            sizes[c] = max(size, sizes[c])
-    if len(terms) == 2 and summed and all(c in terms[0] and c in terms[1] for c in summed):
-        return _as_matrices(terms, values, result, summed, sizes, fmt)
-    every = [*result, *summed]
-    product = None
-    for term, v in zip(terms, values, strict=True):
-        axes = sorted(range(len(term)), key=lambda i, term=term: every.index(term[i]))
-        spread = v.transpose(axes).reshape([sizes_of(c, term, v) for c in every])
-        part = hold(np.atleast_1d(spread), fmt)
-        product = part if product is None else product * part
-    full = np.broadcast_to(product, [sizes[c] for c in every] or (1,))
-    if not summed:
-        return full._values.reshape([sizes[c] for c in result])
-    total = np.sum(full, axis=tuple(range(len(result), len(every))))
-    return total._values.reshape([sizes[c] for c in result])
-
-
-def sizes_of(c, term, v):
-    return v.shape[term.index(c)] if c in term else 1
-
-
-def _as_matrices(terms, values, result, summed, sizes, fmt):
-    """Two operands that share the summed indices: the same products and sums as a matrix product."""
-    a, b = terms
-    batch = [c for c in result if c in a and c in b]
-    rows = [c for c in result if c in a and c not in b]
-    columns = [c for c in result if c in b and c not in a]
-
-    def matrix(v, term, *groups):
-        v = np.broadcast_to(v, [sizes[c] for c in term])
-        v = v.transpose([term.index(c) for group in groups for c in group])
-        return v.reshape(
-            [sizes[c] for c in batch] + [math.prod(sizes[c] for c in g) for g in groups[1:]]
-        )
-
-    product = products.matmul(
-        matrix(values[0], a, batch, rows, summed),
-        matrix(values[1], b, batch, summed, columns),
-        fmt,
-        **operation_options(),
-    )
-    order = [*batch, *rows, *columns]
-    shaped = np.asarray(product).reshape([sizes[c] for c in order])
-    return shaped.transpose([order.index(c) for c in result])
-
-
-def _parsed(operands):
-    """(index strings of the operands, that of the result, the operands)."""
-    if not isinstance(operands[0], str):
-        operands = _from_lists(operands)
-    text, *arrays = operands
-    text = text.replace(" ", "")
-    left, arrow, result = text.partition("->")
-    terms = left.split(",")
-    if len(terms) != len(arrays):
-        raise ValueError(f"einsum: {text!r} names {len(terms)} operands, got {len(arrays)}")
-    free = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in text]
-    dims = [np.ndim(x) - len(t.replace("...", "")) for t, x in zip(terms, arrays, strict=True)]
-    most = max([d for d, t in zip(dims, terms, strict=True) if "..." in t], default=0)
-    terms = [
-        t.replace("...", "".join(free[most - d : most])) if "..." in t else t
-        for t, d in zip(terms, dims, strict=True)
-    ]
+def _only_moves(text):
+    """Whether subscripts of one operand sum over no index."""
+    letters, arrow, result = "".join(text.replace("...", "").split()).partition("->")
     if arrow:
-        result = result.replace("...", "".join(free[:most]))
-    else:
-        joined = "".join(terms)
-        named = "".join(
-            sorted(c for c in set(joined) if joined.count(c) == 1 and c not in free[:most])
-        )
-        result = "".join(free[:most]) + named
-    for t, x in zip(terms, arrays, strict=True):
-        if len(t) != np.ndim(x):
-            raise ValueError(
-                f"einsum: {t!r} names {len(t)} indices of an operand of {np.ndim(x)} dimensions"
-            )
-    if any(c not in "".join(terms) for c in result) or len(set(result)) < len(result):
-        raise ValueError(f"einsum: {result!r} is no result of {text!r}")
-    return terms, result, arrays
+        return set(letters) <= set(result)
+    return len(set(letters)) == len(letters)
 
 
 def _from_lists(operands):
     """einsum(a, [0, 1], b, [1, 2], [0, 2]) as index strings."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
 
     def spelled(indices):
-        return "".join("..." if i is Ellipsis else letters[i] for i in indices)
+        if any(i is not Ellipsis and not 0 <= i < len(LETTERS) for i in indices):
+            raise ValueError(
+                f"np.einsum: indices must be in 0..{len(LETTERS) - 1}, got {list(indices)}"
+            )
+        return "".join("..." if i is Ellipsis else LETTERS[i] for i in indices)
 
     pairs = len(operands) // 2
     arrays = operands[: 2 * pairs : 2]

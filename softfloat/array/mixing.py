@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat import comparison
+from softfloat.array.processor import standard
 from softfloat.fixed_point import FixedPoint
 from softfloat.functional import quantize
 from softfloat.operands import FLOAT64, Held, exact_parts
@@ -36,11 +37,18 @@ def literal(x, fmt):
     """A Python number as a read-only array without dimensions: the nearest value of the format."""
     if type(x) is int or (type(x) is float and x):
         return _remembered(x, fmt)
-    if type(x) is float and math.copysign(1.0, x) > 0:  # 0.0 and -0.0 are one key
+    return _unusual(x, fmt)
+
+
+@standard
+def _unusual(x, fmt):
+    """What is not remembered: -0.0, which has the key of 0.0, and numbers that a processor may take for zeros."""
+    if type(x) is float and x == 0 and math.copysign(1.0, x) > 0:
         return _remembered(0, fmt)
     return _literal(x, fmt)
 
 
+@standard
 def _literal(x, fmt):
     values = np.array(quietly(quantize, x, fmt), fmt.carrier)
     values.flags.writeable = False
@@ -50,6 +58,7 @@ def _literal(x, fmt):
 _remembered = functools.lru_cache(maxsize=1024, typed=True)(_literal)
 
 
+@standard
 def comparand(x, fmt):
     """A Python number to compare with: the nearest value, an infinity beyond the range even where there is none."""
     if type(x) in (float, int) and -fmt.max < x < fmt.max and (fmt.signed or x >= 0):
@@ -85,6 +94,7 @@ def operand(x, fmt):
     return exact_values(x, fmt)
 
 
+@standard
 def exact_values(x, fmt):
     """An array-like as values of a format; TypeError, naming the first element, unless all are."""
     text = getattr(getattr(x, "dtype", None), "kind", "") in ("U", "S")
@@ -136,6 +146,19 @@ def without_held(x, fmt=None):
     return x
 
 
+def plain_dtype(x):
+    """The dtype that x names if it is one of integers or bool, else None."""
+    if isinstance(x, type) and not issubclass(x, (int, np.integer, np.bool_)):
+        return None
+    if not isinstance(x, (type, str, np.dtype)):
+        return None
+    try:
+        dtype = np.dtype(x)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "iub" and dtype.isbuiltin == 1 else None
+
+
 def leaves(x):
     """The items of nested lists and tuples."""
     if isinstance(x, (list, tuple)):
@@ -156,6 +179,7 @@ def common_format(operands):
     return found
 
 
+@standard
 def rounded(x, fmt, **options):
     """Anything as values of the format, in its carrier, rounded once; options as for `quantize`."""
     if isinstance(x, (list, tuple)):
@@ -165,6 +189,7 @@ def rounded(x, fmt, **options):
     return np.asarray(quantize(x, fmt, **options), fmt.carrier)
 
 
+@standard
 def wide(values):
     """Values as float64, which every value is; quiet."""
     with np.errstate(all="ignore"):

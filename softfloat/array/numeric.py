@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from softfloat import functional
+from softfloat import elementary, functional
 from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
@@ -288,6 +288,12 @@ def fix(x, out=None):
     return _into(out, np.trunc(x))
 
 
+@implements(np.sinc, section=STEPS)
+def sinc(x):
+    """sin(pi * x) / (pi * x), rounded once; 1 at 0"""
+    return _operation(elementary.sinc, x, fmt=x._format)
+
+
 @implements(np.isclose, section=STEPS)
 def isclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     """|a - b| <= atol + rtol * |b|, each of the three operations rounded; equal infinities are close"""
@@ -314,6 +320,13 @@ def linspace_(
         raise unsupported("np.linspace", "only of two numbers, without retstep=")
     fmt = common_format([start, stop])
     return linspace(*(float(soft(x, start, stop)) for x in (start, stop)), num, endpoint, fmt)
+
+
+@implements(np.logspace, section=STEPS)
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0):
+    """base ** np.linspace, each rounded"""
+    powers = linspace_(*(soft(x, start, stop) for x in (start, stop)), num, endpoint, axis=axis)
+    return np.power(base, powers)
 
 
 # ---------------------------------------------------------------- differences

@@ -85,7 +85,7 @@ def relation(ufunc, run):
 
 
 def general(ufunc):
-    """(a % b, b % a, a %= b) by the ufunc alone."""
+    """(a @ b, b @ a, a @= b) by the ufunc alone."""
 
     def method(self, other):
         return call(ufunc, (self, other)) if is_operand(other) else NotImplemented
@@ -119,6 +119,11 @@ def unary(ufunc):
     return lambda self: call(ufunc, (self,))
 
 
+def whole(ufunc):
+    """math.floor(a) and its kin: the int of a scalar."""
+    return lambda self: int(call(ufunc, (self,)))
+
+
 def sign_change(ufunc, keeps):
     """-a and abs(a): NumPy's own where keeps(fmt) says that a changed sign is all there is to it."""
 
@@ -132,7 +137,10 @@ def sign_change(ufunc, keeps):
 
 
 def power(self, other):
-    """a**b; squares, which are most of them, without a look at the exponents."""
-    if type(other) is int and other == 2:
-        return self * self
+    """a**b; as in NumPy, the numbers 2 and 0.5 beside an array are x * x and sqrt(x), which keeps -0 and -infinity."""
+    if type(other) in (int, float):
+        if other == 2:
+            return self * self
+        if other == 0.5:
+            return call(np.sqrt, (self,))
     return call(np.power, (self, other)) if is_operand(other) else NotImplemented

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from softfloat.array.processor import standard
+
 FUNCTIONS: dict[Callable, Callable] = {}  # NumPy function -> what does it on SoftArrays
 UFUNCS: dict[np.ufunc, Any] = {}  # ufunc -> softfloat.array.ufuncs.Rule
 SECTIONS: dict[
@@ -53,6 +55,7 @@ WHY = {
 }
 
 
+@standard
 def call_function(function, arguments, options):
     """NEP 18: the registered implementation, or a TypeError."""
     implementation = FUNCTIONS.get(function)

@@ -395,6 +395,27 @@ def piecewise(x, condlist, funclist, *args, **kw):
     return result
 
 
+@implements(np.apply_over_axes, section=MOVES)
+def apply_over_axes(func, a, axes):
+    """the function over each axis in turn"""
+    for axis in np.atleast_1d(axes):
+        result = func(a, int(axis))
+        a = result if result.ndim == a.ndim else np.expand_dims(result, int(axis))
+    return a
+
+
+@implements(np.real_if_close, section=MOVES)
+def real_if_close(a, tol=100):
+    """exact: a itself"""
+    return a
+
+
+@implements(np.imag, section=MOVES)
+def imag(val):
+    """zeros"""
+    return zeros_like(val)
+
+
 @implements(np.array_repr, section=INDICES)
 def array_repr(arr, max_line_width=None, precision=None, suppress_small=None):
     """repr(a)"""

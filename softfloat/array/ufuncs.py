@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from softfloat import comparison, functional, products, reductions
+from softfloat import comparison, elementary, functional, products, reductions
 from softfloat.array.division import divmod_values, floor_divide, fmod, remainder
-from softfloat.array.mixing import common_format, comparand, is_weak, literal, operand
+from softfloat.array.mixing import common_format, comparand, is_weak, operand
+from softfloat.array.processor import standard
 from softfloat.array.registry import UFUNCS, name_of, unsupported
 from softfloat.context import operation_options
 from softfloat.formats import as_format
@@ -33,6 +34,7 @@ class Rule:
     results : what each result is; of several, run gives a tuple.   steps : for the documentation.
     compares : Python numbers beyond the range are infinite.   integers : positions of operands that are integers.
     identity : what an empty reduction gives, or None.   elementwise : False for products of matrices.
+    neutral : operands on which it raises no flag.
     """
 
     run: Any
@@ -42,6 +44,7 @@ class Rule:
     integers: tuple[int, ...] = ()
     identity: float | None = None
     elementwise: bool = True
+    neutral: float = 1.0
 
 
 def _exact(run, steps, results=(EXACT,), **more):
@@ -106,28 +109,11 @@ def _reciprocal(x, fmt, **options):
 
 
 def _power(x, y, fmt, **options):
-    """The powers that are one operation: 0, 1, 2, -1 and 1/2, for all elements; the rest needs elementary functions."""
-    shape = np.broadcast_shapes(x.shape, y.shape)
-    x = np.broadcast_to(x, shape)
-    if not x.size:
-        return x.copy()
-    power = float(y.flat[0]) if (y == y.flat[0]).all() else None
-    if power == 2:
-        return _square(x, fmt, **options)
-    if power == -1:
-        return _reciprocal(x, fmt, **options)
-    if power == 0.5:
-        return functional.sqrt(x, fmt, **options)
-    if power == 1:
-        return x.copy()
-    if power == 0:
-        return np.full(shape, literal(1, fmt))
-    if GENERAL_POWER is None:
-        raise unsupported("np.power", "only the powers 0, 1, 2, -1 and 1/2 are there as yet")
-    return GENERAL_POWER(x, y, fmt, **options)
-
-
-GENERAL_POWER: Any = None  # power(x, y, fmt, **options), correctly rounded, where there is one
+    """x**y; where every y is 2, as a product: the same bits sooner."""
+    uniform = float(y.flat[0]) if y.size and (y == y.flat[0]).all() else None
+    if uniform == 2:
+        return _square(np.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape)), fmt, **options)
+    return elementary.power(x, y, fmt, **options)
 
 
 def _matrix(name, left, right):
@@ -158,7 +144,8 @@ UFUNCS |= {
     np.sqrt: Rule(functional.sqrt, "the square root"),
     np.square: Rule(_square, "x * x"),
     np.reciprocal: Rule(_reciprocal, "1 / x"),
-    np.power: Rule(_power, "x**0, x**1 exact; x**2 as x * x, x**-1 as 1 / x, x**0.5 as sqrt(x)"),
+    np.power: Rule(_power, "x**y; 1 for y = 0 or x = 1; NaN for x < 0 unless y is an integer"),
+    np.float_power: Rule(_power, "as np.power, in the format"),
     np.remainder: Rule(remainder, "a - floor(a / b) * b, exact quotient; sign of b"),
     np.fmod: Rule(fmod, "a - trunc(a / b) * b, exact; sign of a"),
     np.floor_divide: Rule(floor_divide, "floor of the exact quotient"),
@@ -200,6 +187,38 @@ UFUNCS |= {
     np.logical_not: Rule(_truth(np.logical_not), "of x != 0", (PLAIN,)),
     np.matmul: Rule(products.matmul, _MATRIX, elementwise=False),
 }
+UFUNCS |= {
+    np.exp: Rule(elementary.exp, "e**x", neutral=0.0),
+    np.exp2: Rule(elementary.exp2, "2**x", neutral=0.0),
+    np.expm1: Rule(elementary.expm1, "e**x - 1", neutral=0.0),
+    np.log: Rule(elementary.log, "the natural logarithm"),
+    np.log2: Rule(elementary.log2, "the logarithm to base 2"),
+    np.log10: Rule(elementary.log10, "the logarithm to base 10"),
+    np.log1p: Rule(elementary.log1p, "log(1 + x)", neutral=0.0),
+    np.logaddexp: Rule(elementary.logaddexp, "log(e**x + e**y)", neutral=math.nan),
+    np.logaddexp2: Rule(elementary.logaddexp2, "log2(2**x + 2**y)", neutral=0.0),
+    np.cbrt: Rule(elementary.cbrt, "the cube root"),
+    np.hypot: Rule(elementary.hypot, "sqrt(x * x + y * y), rounded once", neutral=0.0),
+    np.sin: Rule(elementary.sin, "the sine, of radians", neutral=0.0),
+    np.cos: Rule(elementary.cos, "the cosine, of radians", neutral=0.0),
+    np.tan: Rule(elementary.tan, "the tangent, of radians", neutral=0.0),
+    np.arcsin: Rule(elementary.arcsin, "the angle in [-pi/2, pi/2]", neutral=0.0),
+    np.arccos: Rule(elementary.arccos, "the angle in [0, pi]"),
+    np.arctan: Rule(elementary.arctan, "the angle in [-pi/2, pi/2]", neutral=0.0),
+    np.arctan2: Rule(
+        elementary.arctan2, "the angle of the point (y, x), in [-pi, pi]", neutral=0.0
+    ),
+    np.sinh: Rule(elementary.sinh, "the hyperbolic sine", neutral=0.0),
+    np.cosh: Rule(elementary.cosh, "the hyperbolic cosine", neutral=0.0),
+    np.tanh: Rule(elementary.tanh, "the hyperbolic tangent", neutral=0.0),
+    np.arcsinh: Rule(elementary.arcsinh, "the inverse hyperbolic sine", neutral=0.0),
+    np.arccosh: Rule(elementary.arccosh, "the inverse hyperbolic cosine"),
+    np.arctanh: Rule(elementary.arctanh, "the inverse hyperbolic tangent", neutral=0.0),
+    np.degrees: Rule(elementary.degrees, "x * 180 / pi, rounded once", neutral=0.0),
+    np.rad2deg: Rule(elementary.degrees, "x * 180 / pi, rounded once", neutral=0.0),
+    np.radians: Rule(elementary.radians, "x * pi / 180, rounded once", neutral=0.0),
+    np.deg2rad: Rule(elementary.radians, "x * pi / 180, rounded once", neutral=0.0),
+}
 for _name, _left, _right in (("vecdot", 1, 1), ("matvec", 2, 1), ("vecmat", 1, 2)):
     if hasattr(np, _name):
         UFUNCS[getattr(np, _name)] = Rule(_matrix(_name, _left, _right), _MATRIX, elementwise=False)
@@ -214,6 +233,7 @@ def rule_of(ufunc):
 
 
 # ---------------------------------------------------------------- calls
+@standard
 def dispatch(ufunc, method, inputs, out, options):
     """What NumPy asks for by __array_ufunc__."""
     rule_of(ufunc)
@@ -239,6 +259,7 @@ def _as_held(x, fmt):
     return x if isinstance(x, Held) else hold(operand(x, fmt), fmt)
 
 
+@standard
 def call_one(ufunc, a):
     """A ufunc of one SoftArray and nothing else said: `call` without its questions."""
     rule = rule_of(ufunc)
@@ -251,6 +272,7 @@ def call_one(ufunc, a):
     return value if rule.results[0] == PLAIN else hold(value, fmt)
 
 
+@standard
 def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     """A ufunc on SoftArrays and what they may meet; out and where as for NumPy, dtype the format of the result.
 
@@ -265,7 +287,7 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     values = [_taken(rule, i, x, fmt) for i, x in enumerate(inputs)]
     result = fmt if dtype is None else as_format(dtype)
     if where is not True:
-        values = _unmasked(values, where)
+        values = _unmasked(values, where, rule.neutral)
     found = _run(rule, values, result)
     if len(rule.results) == 1 and out is None and where is True and dtype is None:
         kind = rule.results[0]
@@ -309,10 +331,10 @@ def _taken(rule, position, x, fmt):
     return operand(x, fmt)
 
 
-def _unmasked(values, where):
-    """Operands with ones where nothing is asked for: no operation on ones raises a flag."""
+def _unmasked(values, where, neutral):
+    """Operands with others where nothing is asked for, which raise no flag."""
     shape = np.broadcast_shapes(*(v.shape for v in values), np.shape(where))
-    return [np.where(where, np.broadcast_to(v, shape), v.dtype.type(1)) for v in values]
+    return [np.where(where, np.broadcast_to(v, shape), v.dtype.type(neutral)) for v in values]
 
 
 def _run(rule, values, fmt):
@@ -392,6 +414,7 @@ def _binary(ufunc, method):
     return rule
 
 
+@standard
 def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VALUE, where=True):
     """Fold over axes, in C order of the reduced axes, sequentially; sums from +0 and products from 1, or from initial.
 
@@ -464,6 +487,7 @@ def _halved(rule, rows, fmt):
     return rows[..., 0]
 
 
+@standard
 def accumulate(ufunc, a, axis=0, dtype=None, out=None):
     """All partial folds along an axis; sums from +0."""
     rule = _binary(ufunc, "accumulate")
