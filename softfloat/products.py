@@ -92,7 +92,7 @@ def matmul(
     order, block, outer : of the sum over k, as for `sum`.   c : initial accumulator, of a shape that broadcasts to the
         result's; by default +0.
     engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
-        inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest.
+        inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest: all that status blocks count.
     options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
         default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
@@ -111,6 +111,8 @@ def matmul(
             result_rounding=(result_rounding, None),
             **{name: (True, None) for name in options},
         )
+    if not isinstance(fma, (bool, np.bool_)):
+        raise TypeError(f"fma must be True or False, got {fma!r}")
     if fma:
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
@@ -394,12 +396,23 @@ class _Task:
         return total.reshape(full)
 
 
+def _plain_array(x, what):
+    """x as an array of its own dtype; what NumPy would round, such as large integers in a list, is refused."""
+    if isinstance(x, Held):
+        return x._values
+    if type(x) is np.ndarray:
+        return x
+    value, _ = _values(x, what)
+    # An array keeps its type, which tells an engine the format.
+    return np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else value
+
+
 def dot(a, b, fmt, *, out=None, **options):
     """Inner product as np.dot forms it: of vectors, matrices, or the last axis of a and the last but one of b.
 
     Options as for `matmul`. A scalar operand multiplies every element: one product, one sum with +0.
     """
-    first, second = (np.asarray(x._values if isinstance(x, Held) else x) for x in (a, b))
+    first, second = _plain_array(a, "a"), _plain_array(b, "b")
     if first.ndim == 0 or second.ndim == 0:
         shape = first.shape + second.shape
         pair = first.reshape(-1, 1), second.reshape(1, -1)
@@ -424,7 +437,8 @@ def dot(a, b, fmt, *, out=None, **options):
 
 def vdot(a, b, fmt, **options):
     """The inner product of all elements of two arrays, each in C order; options as for `matmul`."""
-    flat = [x if isinstance(x, Held) else np.asarray(x) for x in (a, b)]
+    pairs = ((a, "a"), (b, "b"))
+    flat = [x if isinstance(x, Held) else _plain_array(x, what) for x, what in pairs]
     return matmul(*(x.reshape(-1) for x in flat), fmt, **options)
 
 
