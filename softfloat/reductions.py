@@ -235,7 +235,7 @@ def _deliver(wide, shape, how, dtypes, out):
 
 
 def _copy(values, result):
-    """Values into an array of float32 or float64 that holds them; subnormal numbers too, whatever the processor does."""
+    """Values into an array of either carrier that holds them, subnormal or not, whatever the processor flushes."""
     if values.dtype != result.dtype:
         there = np.empty(values.size, result.dtype)
         flat = np.ascontiguousarray(values).reshape(-1)
