@@ -33,7 +33,16 @@ from softfloat.ops.reduce import (
     ROUNDED,
     SEQUENTIAL,
 )
-from softfloat.reductions import _DEFAULT, _NO_STARTS, _bits, _define, _deliver, _How, _values
+from softfloat.reductions import (
+    _DEFAULT,
+    _NO_STARTS,
+    _bits,
+    _copy,
+    _define,
+    _deliver,
+    _How,
+    _values,
+)
 from softfloat.rounding import STOCHASTIC, VARIANT_A
 from softfloat.status import active_status
 
@@ -257,10 +266,12 @@ class _Operand:
         if self.value.dtype == dtype:
             x = np.ascontiguousarray(self.value)
         else:
-            with np.errstate(all="ignore"):
-                x = np.ascontiguousarray(self.value, dtype)
-                narrower = dtype.itemsize < self.value.dtype.itemsize
-                if narrower and not np.array_equal(x, self.value, equal_nan=True):
+            x = np.empty(self.value.shape, dtype)
+            _copy(self.value, x)
+            if dtype.itemsize < self.value.dtype.itemsize:
+                back = np.empty(x.shape, self.value.dtype)
+                _copy(x, back)
+                if not _same_bits(back, self.value):
                     return None
         span = survey(x)
         if span.special and np.isnan(x).any():
@@ -315,7 +326,14 @@ def _by_kernels(a, b, c, rows, columns, full, how):
 
 
 def _all_values(x, fmt):
-    return np.array_equal(quantize(x, fmt), x, equal_nan=True)
+    return _same_bits(np.asarray(quantize(x, fmt)), x)
+
+
+def _same_bits(x, y):
+    """Whether two arrays hold the same values: by their bits, for a processor may take subnormal numbers for zeros."""
+    kind = np.int32 if y.dtype == FLOAT32 else np.int64
+    same = np.ascontiguousarray(x, y.dtype).view(kind) == np.ascontiguousarray(y).view(kind)
+    return bool((same | np.isnan(y)).all())
 
 
 class _Task:
