@@ -182,7 +182,7 @@ class Kernel:
         self.tiny = math.ldexp(1.0, self.carrier.emin - self.carrier.mantissa_bits)
         self.factors = np.ones(4, carrier)
         if product is not None and product_way(forms[1]) == GRADUAL:
-            Q = 2.0 ** (self.digits - product.precision)
+            Q = math.ldexp(1.0, self.digits - product.precision)
             self.factors[:] = Q, Q + 1, 1.0, Q
 
     @property
@@ -237,7 +237,7 @@ class Kernel:
                 limits[LARGEST_SUM] = -1.0
         if sum_way(self.forms[1]) == GRADUAL:
             # Below this no digit of the accumulator is lost, so that two roundings are as one.
-            lossless = self.accumulator.smallest_subnormal * 2.0 ** (self.digits - 1)
+            lossless = self.accumulator.smallest_subnormal * math.ldexp(1.0, self.digits - 1)
             if a.digits + b.digits > self.accumulator.precision:
                 if not content and c.largest + a.largest * b.largest > lossless:
                     return None
