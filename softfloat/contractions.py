@@ -18,7 +18,7 @@ from softfloat.formats import as_format
 from softfloat.functional import _carriers, _checked_out, _integer, _may_fail, _result_dtype
 from softfloat.operands import FLOAT32, FLOAT64, Held, hold, keeps_format
 from softfloat.products import matmul
-from softfloat.reductions import _values
+from softfloat.reductions import _copy, _values
 from softfloat.reductions import sum as sum_over
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
 
@@ -45,19 +45,22 @@ def _taken(x, what):
 def _finish(result, fmt, dtypes, out):
     """The values in C order, in the carrier that the operands ask for, or in out."""
     if out is not None:
-        with np.errstate(all="ignore"):
-            _checked_out(out, result.shape, _carriers(fmt), fmt)[...] = result
+        _copy(result, _checked_out(out, result.shape, _carriers(fmt), fmt))
         return out
-    with np.errstate(all="ignore"):
-        result = np.array(result, _result_dtype(fmt, dtypes), order="C", copy=None)
+    dtype = _result_dtype(fmt, dtypes)
+    if result.dtype != dtype:
+        found = np.empty(result.shape, dtype)
+        _copy(result, found)
+        result = found
+    result = np.array(result, order="C", copy=None)
     return result if result.ndim else result[()]
 
 
 def _advanced(options, steps):
     """The options of one of several products, which must not share random words: the stream is `steps` further on."""
-    return (
-        {**options, "stream": (options.get("stream", 0) + steps) % (1 << 64)} if steps else options
-    )
+    if not steps or not _draws(options):
+        return options
+    return {**options, "stream": (options.get("stream", 0) + steps) % (1 << 64)}
 
 
 def _multiply(a, b, fmt, **options):
@@ -303,7 +306,7 @@ def tensordot(a, b, fmt, axes=2, *, out=None, **options):
 @keeps_format
 def inner(a, b, fmt, **options):
     """Inner products over the last axes, as np.inner forms them; options as for `tensordot`."""
-    scalar = np.ndim(a) == 0 or np.ndim(b) == 0
+    scalar = _values(a, "a")[0].ndim == 0 or _values(b, "b")[0].ndim == 0
     return tensordot(a, b, fmt, 0 if scalar else (-1, -1), **options)
 
 
@@ -468,7 +471,7 @@ def _correlate(windows, weights, result, c, fmt, options):
         start = None if c is None else c[place].transpose(forth).reshape(flat)
         columns = columns.reshape(groups, terms, flat[2])
         product = _multiply(weights, columns, fmt, c=start, **options)
-        result[place] = product.reshape(groups, m, *places).transpose(back)
+        _copy(product.reshape(groups, m, *places).transpose(back), result[place])
 
 
 def _start(c, shape):
@@ -614,7 +617,7 @@ def _weight_gradient(
         where = (some, slice(None), channels)
         begin = None if start is None else np.moveaxis(start[where], 1, -1).reshape(rows)
         product = _multiply(left, right[some], fmt, c=begin, **options)
-        target[where] = np.moveaxis(product.reshape(*part.shape[: 2 + dims], m), -1, 1)
+        _copy(np.moveaxis(product.reshape(*part.shape[: 2 + dims], m), -1, 1), target[where])
     return _finish(result, fmt, dtypes + more, out)
 
 

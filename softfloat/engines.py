@@ -36,12 +36,14 @@ from softfloat.functional import add, quantize
 from softfloat.operands import Held
 from softfloat.ops import engine as model
 from softfloat.rounding import MODES, STOCHASTIC, Rounding, as_rounding
+from softfloat.status import uncounted
 
 EVIDENCE = ("hardware", "two models", "one model", "documentation", "conflict")
 KINDS = {"fused": model.FUSED, "tree": model.TREE, "fma": model.FMA, "evenodd": model.EVENODD}
 C_IN = {"early": model.EARLY, "late": model.LATE, "ieee": model.IEEE}
 CUTS = (Rounding.TOWARD_ZERO, Rounding.TOWARD_NEGATIVE)
 LARGEST_F, LARGEST_L, LARGEST_K = 40, 64, 128  # sums of a step then fit in 62 bits
+LARGEST_SPLIT = 1 << 16
 MOD4 = "mod4"
 
 
@@ -252,7 +254,7 @@ def _check_numbers(engine):
         ("groups", 1, 2),
         ("out_man", 0, engine.acc.mantissa_bits),
         ("promote", 1, huge),
-        ("split", 1, huge),
+        ("split", 1, LARGEST_SPLIT),
         ("split_tile", 1, huge),
     ):
         value = getattr(engine, field)
@@ -265,14 +267,21 @@ def _check_numbers(engine):
         _put(engine, field, int(value))
 
 
+def _whole_numbers(order):
+    """An order as a tuple of integers; empty, and so no permutation, if it is none."""
+    order = tuple(order) if np.iterable(order) else ()
+    return tuple(map(int, order)) if all(isinstance(k, (int, np.integer)) for k in order) else ()
+
+
 def _check_meaning(engine):
     depth = engine.depth
     if depth % engine.L:
         _wrong(engine, "K", f"a multiple of L={engine.L}")
     if not isinstance(engine.order, str):
-        _put(engine, "order", tuple(int(k) for k in engine.order))
-        if sorted(engine.order) != list(range(depth)):
-            _wrong(engine, "order", f"a permutation of range({depth})")
+        order = _whole_numbers(engine.order)
+        if sorted(order) != list(range(depth)):
+            _wrong(engine, "order", f'"natural", "mod4" or a permutation of range({depth})')
+        _put(engine, "order", order)
     elif engine.order not in ("natural", MOD4):
         _wrong(engine, "order", f'"natural", "mod4" or a permutation of range({depth})')
     if engine.kind != "fused":
@@ -344,7 +353,7 @@ def _candidates(engine, given):
 def _first_stray(value, fmt):
     """The place of the first element that is no value of fmt, or None."""
     with np.errstate(all="ignore"):
-        rounded = quantize(value, fmt)
+        rounded = uncounted(quantize, value, fmt)
     same = (rounded == value) | np.isnan(value) & fmt.has_nan
     if not fmt.has_infinity:
         same &= ~np.isinf(value)
@@ -354,14 +363,16 @@ def _first_stray(value, fmt):
 
 
 def _cut_to(value, fmt):
-    return np.asarray(quantize(value, fmt, rounding="toward_zero", saturate="propagate"))
+    cut = uncounted(quantize, value, fmt, rounding="toward_zero", saturate="propagate")
+    return np.asarray(cut)
 
 
 def _initial(engine, c):
     stray = _first_stray(c, engine.acc)
     if stray is not None:
         raise ValueError(
-            f"{engine.name} takes c as values of {engine.acc.label}; element {stray} is {c[stray]!r}"
+            f"{engine.name} takes c as values of {engine.acc.label}; element {stray} is {c[stray]!r}. Round it "
+            f"first: softfloat.quantize(c, fmt)"
         )
     return converted(c, engine.acc.carrier)
 
@@ -401,7 +412,7 @@ def _parts(engine, n):
 def _plus(engine, x, y):
     """The sum in the accumulator that adds partial sums: at least binary32 where the engine promotes."""
     wide = engine.promote is not None and engine.acc.fits(np.float32)
-    return np.asarray(add(x, y, binary32 if wide else engine.acc))
+    return np.asarray(uncounted(add, x, y, binary32 if wide else engine.acc))
 
 
 def _promoted_product(engine, P, bits, a, b, c):

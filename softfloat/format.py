@@ -455,7 +455,7 @@ class Format:
         )  # fmt: skip
         largest = self.max if exact else -1.0
         floor = math.ldexp(1.0, max(self.emin, FLOAT64.emin))
-        numbers = np.array([floor, 2.0 ** (52 - m), 2.0**-m, lowest, largest])
+        numbers = np.array([floor, math.ldexp(1.0, 52 - m), math.ldexp(1.0, -m), lowest, largest])
         record = np.concatenate([self.record, numbers.view(np.int64)])
         record.flags.writeable = False
         return record

@@ -34,7 +34,16 @@ from softfloat.ops.reduce import (
     ROUNDED,
     SEQUENTIAL,
 )
-from softfloat.reductions import _DEFAULT, _NO_STARTS, _bits, _define, _deliver, _How, _values
+from softfloat.reductions import (
+    _DEFAULT,
+    _NO_STARTS,
+    _bits,
+    _copy,
+    _define,
+    _deliver,
+    _How,
+    _values,
+)
 from softfloat.rounding import STOCHASTIC, VARIANT_A
 from softfloat.status import active_status
 
@@ -94,7 +103,7 @@ def matmul(
     order, block, outer : of the sum over k, as for `sum`.   c : initial accumulator, of a shape that broadcasts to the
         result's; by default +0.
     engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
-        inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest.
+        inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest: all that status blocks count.
     options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
         default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
@@ -113,6 +122,8 @@ def matmul(
             result_rounding=(result_rounding, None),
             **{name: (True, None) for name in options},
         )
+    if not isinstance(fma, (bool, np.bool_)):
+        raise TypeError(f"fma must be True or False, got {fma!r}")
     if fma:
         if product is not _DEFAULT and product is not None:
             raise ValueError("fma=True adds exact products; leave product= out")
@@ -263,10 +274,12 @@ class _Operand:
         if self.value.dtype == dtype:
             x = np.ascontiguousarray(self.value)
         else:
-            with np.errstate(all="ignore"):
-                x = np.ascontiguousarray(self.value, dtype)
-                narrower = dtype.itemsize < self.value.dtype.itemsize
-                if narrower and not np.array_equal(x, self.value, equal_nan=True):
+            x = np.empty(self.value.shape, dtype)
+            _copy(self.value, x)
+            if dtype.itemsize < self.value.dtype.itemsize:
+                back = np.empty(x.shape, self.value.dtype)
+                _copy(x, back)
+                if not _same_bits(back, self.value):
                     return None
         if not x.flags.writeable:
             x = x.copy()  # another type to the compiler, which would compile everything anew for it
@@ -367,7 +380,14 @@ def _by_kernels(a, b, c, rows, columns, full, how):
 
 
 def _all_values(x, fmt):
-    return np.array_equal(quantize(x, fmt), x, equal_nan=True)
+    return _same_bits(np.asarray(quantize(x, fmt)), x)
+
+
+def _same_bits(x, y):
+    """Whether two arrays hold the same values: by their bits, for a processor may take subnormal numbers for zeros."""
+    kind = np.int32 if y.dtype == FLOAT32 else np.int64
+    same = np.ascontiguousarray(x, y.dtype).view(kind) == np.ascontiguousarray(y).view(kind)
+    return bool((same | np.isnan(y)).all())
 
 
 class _Task:
@@ -433,12 +453,23 @@ class _Task:
         return total.reshape(full)
 
 
+def _plain_array(x, what):
+    """x as an array of its own dtype; what NumPy would round, such as large integers in a list, is refused."""
+    if isinstance(x, Held):
+        return x._values
+    if type(x) is np.ndarray:
+        return x
+    value, _ = _values(x, what)
+    # An array keeps its type, which tells an engine the format.
+    return np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else value
+
+
 def dot(a, b, fmt, *, out=None, **options):
     """Inner product as np.dot forms it: of vectors, matrices, or the last axis of a and the last but one of b.
 
     Options as for `matmul`. A scalar operand multiplies every element: one product, one sum with +0.
     """
-    first, second = (np.asarray(x._values if isinstance(x, Held) else x) for x in (a, b))
+    first, second = _plain_array(a, "a"), _plain_array(b, "b")
     if first.ndim == 0 or second.ndim == 0:
         shape = first.shape + second.shape
         pair = first.reshape(-1, 1), second.reshape(1, -1)
@@ -464,7 +495,8 @@ def dot(a, b, fmt, *, out=None, **options):
 
 def vdot(a, b, fmt, **options):
     """The inner product of all elements of two arrays, each in C order; options as for `matmul`."""
-    flat = [x if isinstance(x, Held) else np.asarray(x) for x in (a, b)]
+    pairs = ((a, "a"), (b, "b"))
+    flat = [x if isinstance(x, Held) else _plain_array(x, what) for x, what in pairs]
     return matmul(*(x.reshape(-1) for x in flat), fmt, **options)
 
 

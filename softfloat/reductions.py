@@ -34,6 +34,7 @@ from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.functional import (
     Choice,
+    Options,
     _carriers,
     _checked_out,
     _integer,
@@ -60,7 +61,7 @@ from softfloat.ops.reduce import (
     TO_PRODUCT,
     TO_RESULT,
 )
-from softfloat.rounding import EVEN, STOCHASTIC
+from softfloat.rounding import EVEN, MODES, STOCHASTIC, as_rounding
 from softfloat.status import active_status
 
 _DEFAULT = (
@@ -89,10 +90,7 @@ class _How:
         result_rounding,
         options,
     ):
-        if options.pop("random", None) is not None:
-            raise ValueError(
-                "random= is not taken here, where one element has many roundings; give seed="
-            )
+        _check_options(options, product_rounding, result_rounding)
         self.result = as_format(fmt)
         self.accumulator = self.result if accumulator is None else as_format(accumulator)
         self.exact = product is None
@@ -143,6 +141,27 @@ class _How:
         return one if fits and isinstance(one, Format) else None
 
 
+def _check_options(options, *own):
+    """Refuse rounding options that sums and products lack; one element of theirs has many roundings."""
+    names = [name for name in Options.__annotations__ if name != "random"]
+    if options.pop("random", None) is not None:
+        raise ValueError(
+            "random= is not taken here, where one element has many roundings; give seed="
+        )
+    for name in options:
+        if name not in names:
+            raise TypeError(
+                f"there is no option {name!r} here; besides the function's own arguments there are "
+                f"{', '.join(names)}, product_rounding and result_rounding"
+            )
+    for rounding in (options.get("rounding"), *own):
+        random = rounding is not None and MODES[as_rounding(rounding)] >= STOCHASTIC
+        if random and options.get("seed") is None:
+            raise ValueError(
+                f'rounding="{as_rounding(rounding)}" needs seed=, so that the result can be repeated'
+            )
+
+
 def _order(order):
     try:
         return ORDERS[order]
@@ -164,6 +183,10 @@ def _block(order, block):
 
 def _values(x, what):
     """x as an array of float32 or float64 values, and its dtype if that is one of these."""
+    if np.ma.is_masked(x):
+        raise TypeError(
+            f"{what} has masked elements, which a sum or product cannot leave out; give .filled(value)"
+        )
     value, own = as_values(x)
     if isinstance(value, Parts):
         raise TypeError(
@@ -205,11 +228,20 @@ def _deliver(wide, shape, how, dtypes, out):
         return wide if wide.ndim else wide[()]
     else:
         result = np.empty(shape, dtype)
-    with np.errstate(all="ignore"):
-        result[...] = wide
+    _copy(wide, result)
     if out is not None:
         return out
     return result if result.ndim else result[()]
+
+
+def _copy(values, result):
+    """Values into an array of either carrier that holds them, subnormal or not, whatever the processor flushes."""
+    if values.dtype != result.dtype:
+        there = np.empty(values.size, result.dtype)
+        flat = np.ascontiguousarray(values).reshape(-1)
+        values = there.reshape(values.shape) if cast(flat, there) else values
+    with np.errstate(all="ignore"):
+        result[...] = values
 
 
 def _define(a, b, rows, columns, shape, n, starts, kind, finish, how):
@@ -415,7 +447,10 @@ def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     value, dtypes = _values(x, "the input")
     if axis is None:
         value, axis = value.reshape(-1), 0
-    (axis,) = _axes(axis, value.ndim)
+    axes = _axes(axis, value.ndim)
+    if len(axes) != 1:
+        raise ValueError(f"cumsum runs along one axis, or along all with axis=None; got {axis}")
+    (axis,) = axes
     moved = np.ascontiguousarray(np.moveaxis(value, axis, -1))
     wide = _fast_running(moved, how)
     if wide is None:

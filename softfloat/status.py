@@ -3,7 +3,7 @@
 Source: IEEE 754-2019, section 7. Without a block nothing is counted and nothing is paid.
 """
 
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 import numpy as np
 
@@ -84,6 +84,16 @@ class status:
     def __repr__(self):
         names = ("inexact", "underflow", "overflow", "invalid", "divide_by_zero")
         return f"status({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+
+
+def uncounted(function, *arguments, **options):
+    """A call that no block counts, for work that is no operation of the caller's, such as a look at the operands."""
+
+    def call():
+        _active.set(())
+        return function(*arguments, **options)
+
+    return copy_context().run(call)
 
 
 # The blocks that count in this context, outermost first; every call asks, so this is the bare method.

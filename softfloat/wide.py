@@ -17,6 +17,7 @@ Source: Boldo and Muller (2011), as in softfloat.ops.error_free; the decision of
 """
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,7 +116,7 @@ def wide_constants(fmt, mode, saturate, random_bits, variant):
     P[LOWEST] = -UNLIMITED if underflow == FLUSH else fmt.emin
     P[FLOOR] = fmt.emin - (fmt.mantissa_bits if underflow == GRADUAL else 0)
     P[FLUSHED] = fmt.emin if underflow == FLUSH else -UNLIMITED
-    P[SMALLEST] = bits(2.0**fmt.emin)
+    P[SMALLEST] = bits(math.ldexp(1.0, fmt.emin))
     P[LARGEST] = bits(fmt.max)
     P[OVERFLOW] = bits(value_of_code(fmt, code_beyond(fmt, mode, saturate)))
     P[INFINITE] = bits(value_of_code(fmt, code_of_infinity(fmt, saturate)))

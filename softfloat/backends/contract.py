@@ -249,8 +249,8 @@ def format_constants(fmt, carrier, overflow, word=None):
     with np.errstate(
         over="ignore"
     ):  # a constant that does not fit belongs to a form that is not right there
-        constants[SPLITTER] = 2.0**q + 1
-        constants[SCALE] = 2.0**q
+        constants[SPLITTER] = (1 << q) + 1
+        constants[SCALE] = 1 << q
         constants[CLAMP] = np.ldexp(1.0, fmt.emin + q)
         constants[GRID] = np.ldexp(1.5, fmt.emin + q)
     constants[SMALLEST_NORMAL] = fmt.smallest_normal

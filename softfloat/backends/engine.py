@@ -13,6 +13,7 @@ fma, evenodd, tree : the processor's own float32 or float64 operations, subnorma
 """
 
 import functools
+import math
 
 import numpy as np
 from numba.core import cgutils
@@ -676,15 +677,19 @@ def tuning(P, records):
     rounded, accumulator = (record.tolist() for record in records)
     bits = rounded[MANTISSA_BITS]
     largest = (accumulator[MAX_CODE] >> accumulator[MANTISSA_BITS]) - 1 + accumulator[EMIN]
-    unit = 0.0 if accumulator[MANTISSA_BITS] == 23 else 2.0 ** (52 - accumulator[MANTISSA_BITS])
+    unit = (
+        0.0
+        if accumulator[MANTISSA_BITS] == 23
+        else math.ldexp(1.0, 52 - accumulator[MANTISSA_BITS])
+    )
     return (
         chunk_size(P),
-        2.0 ** (52 - bits),
-        0.0 if P[MODE] == EVEN else 2.0**-bits,
+        math.ldexp(1.0, 52 - bits),
+        0.0 if P[MODE] == EVEN else math.ldexp(1.0, -bits),
         np.uint64((accumulator[EMIN] + 1023) << 52),
-        2.0 ** (largest + 1) if largest < 1023 else np.inf,
+        math.ldexp(1.0, largest + 1) if largest < 1023 else np.inf,
         unit,
-        2.0 ** accumulator[EMIN] if P[FLUSH_OUT] else -1.0,
+        math.ldexp(1.0, accumulator[EMIN]) if P[FLUSH_OUT] else -1.0,
     )
 
 
@@ -700,7 +705,7 @@ def _turned(P, order, n):
 
 
 def _flush(x, emin):
-    return np.where(np.abs(x) < 2.0**emin, np.copysign(x.dtype.type(0), x), x)
+    return np.where(np.abs(x) < math.ldexp(1.0, int(emin)), np.copysign(x.dtype.type(0), x), x)
 
 
 def _fast_product(row, P, order, records, a, b, c):

@@ -112,7 +112,10 @@ class Span(NamedTuple):
 
 @jit
 def _survey(x):
-    """(largest finite magnitude, least place of a digit, all digits together, whether some number is not finite)."""
+    """(largest finite magnitude, least place of a digit, all digits together, whether some number is not finite).
+
+    Magnitudes are bits: a processor that flushes would take subnormal ones for zeros on their way to Python.
+    """
     former = enter_standard_arithmetic()
     none = zero_like(to_bits(x.dtype.type(0)))
     infinity = infinity_like(none)
@@ -133,16 +136,27 @@ def _survey(x):
         least = umin(least, infinity if m == none else last)
     if former != UNKNOWN:
         leave_standard_arithmetic(former)
-    return to_float(largest), to_float(least), digits, special != none
+    return largest, least, digits, special != none
 
 
 def survey(x):
     """The Span of a contiguous array of a carrier."""
     largest, least, digits, special = _survey(x.reshape(-1))
-    field = CARRIERS[x.dtype].mantissa_bits
+    carrier = CARRIERS[x.dtype]
+    field = carrier.mantissa_bits
     digits = int(digits)
     trailing = (digits & -digits).bit_length() - 1 if digits else field
-    return Span(float(largest), float(least), field + 1 - trailing, bool(special))
+    numbers = (_number_of(int(m), carrier) for m in (largest, least))
+    return Span(*numbers, field + 1 - trailing, bool(special))
+
+
+def _number_of(magnitude_bits, carrier):
+    """The float of these bits in a carrier, by integers."""
+    exponent, fraction = divmod(magnitude_bits, 1 << carrier.mantissa_bits)
+    if exponent > carrier.emax - carrier.emin + 1:
+        return math.inf
+    whole = fraction + ((exponent > 0) << carrier.mantissa_bits)
+    return math.ldexp(whole, max(exponent, 1) - 1 + carrier.emin - carrier.mantissa_bits)
 
 
 class Kernel:
@@ -167,7 +181,7 @@ class Kernel:
         self.tiny = math.ldexp(1.0, self.carrier.emin - self.carrier.mantissa_bits)
         self.factors = np.ones(4, carrier)
         if product is not None and product_way(forms[1]) == GRADUAL:
-            Q = 2.0 ** (self.digits - product.precision)
+            Q = math.ldexp(1.0, self.digits - product.precision)
             self.factors[:] = Q, Q + 1, 1.0, Q
 
     @property
@@ -222,7 +236,7 @@ class Kernel:
                 limits[LARGEST_SUM] = -1.0
         if sum_way(self.forms[1]) == GRADUAL:
             # Below this no digit of the accumulator is lost, so that two roundings are as one.
-            lossless = self.accumulator.smallest_subnormal * 2.0 ** (self.digits - 1)
+            lossless = self.accumulator.smallest_subnormal * math.ldexp(1.0, self.digits - 1)
             if a.digits + b.digits > self.accumulator.precision:
                 if not content and c.largest + a.largest * b.largest > lossless:
                     return None

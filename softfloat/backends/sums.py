@@ -18,6 +18,7 @@ form is done again by the whole one. Terms lie in a flat array, `stride` numbers
 """
 
 import functools
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -673,9 +674,9 @@ def _quick_form(fmt, lane, mode):
     full = lane == FLOAT32 and (fmt.emin, fmt.max_exponent) == (-126, 127)
     if mode in (POSITIVE, NEGATIVE) and not full:
         return None
-    step = 1.5 * 2.0 ** (fmt.emin + 24 - p) if gridded else 0.0
-    constants = np.array([2.0**q + 1, fmt.smallest_normal, step], lane)
-    limit = min(fmt.max, 2.0 ** (126 - q) if lane == FLOAT32 else LARGEST_WHOLE)
+    step = math.ldexp(1.5, fmt.emin + 24 - p) if gridded else 0.0
+    constants = np.array([(1 << q) + 1, fmt.smallest_normal, step], lane)
+    limit = min(fmt.max, math.ldexp(1.0, 126 - q) if lane == FLOAT32 else LARGEST_WHOLE)
     if mode != EVEN:
         limit = min(fmt.max, LARGEST_WHOLE)
         word = np.uint32 if lane == FLOAT32 else np.uint64
@@ -690,7 +691,7 @@ def _whole_form(fmt, mode, saturate, bits, variant, factor):
     wraps = isinstance(fmt, FixedPoint) and fmt.overflow == "wrap"
     if form is None or wraps or fmt.mantissa_bits > (51 - bits if mode >= STOCHASTIC else 50):
         return None
-    smallest = 2.0**-fmt.fraction_bits if form[0] == STEPS else fmt.smallest_subnormal
+    smallest = math.ldexp(1.0, -fmt.fraction_bits) if form[0] == STEPS else fmt.smallest_subnormal
     if fmt.max > (LARGEST_FACTOR if factor else LARGEST_WHOLE):
         return None
     if factor and smallest < 1 / LARGEST_FACTOR:
