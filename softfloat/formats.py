@@ -183,9 +183,9 @@ def _from_name(text):
     if found:
         return p3109(int(found[1]), int(found[2]), found[3] == "s", found[4] == "e")
     near = difflib.get_close_matches(lowered, [*_REGISTRY, *_ALIASES], n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
+    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else "."
     raise ValueError(
-        f"unknown format {text!r}; {hint}Write 'e6m9' for exponent and significand widths, or use a name: "
+        f"unknown format {text!r}{hint} Write 'e6m9' for exponent and significand widths, or use a name: "
         + ", ".join(_REGISTRY)
     )
 

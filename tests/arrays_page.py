@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+import softfloat.array.functions  # noqa: F401  (fills the table)
 from softfloat.array.registry import FUNCTIONS, SECTIONS, UFUNCS, name_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "arrays.md"

@@ -12,6 +12,7 @@ from helpers import NAMED, all_codes, assert_same_bits, package_format, some_cod
 from numpy.testing import overrides
 
 import softfloat as sf
+import softfloat.array.functions  # noqa: F401  (fills the table)
 from softfloat.array.registry import FUNCTIONS, UFUNCS
 
 BF, HALF = sf.bfloat16, sf.binary16

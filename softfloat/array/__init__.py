@@ -1,13 +1,5 @@
 """Arrays of values of a format, on which NumPy's functions and operators round as the format does."""
 
-from softfloat.array import (  # noqa: F401  (they fill the tables)
-    linear,
-    numeric,
-    polynomials,
-    solving,
-    statistics,
-    structural,
-)
 from softfloat.array.core import SoftArray
 from softfloat.array.create import (
     arange,

@@ -58,6 +58,8 @@ WHY = {
 @standard
 def call_function(function, arguments, options):
     """NEP 18: the registered implementation, or a TypeError."""
+    import softfloat.array.functions  # noqa: F401  (loaded by the first call: many do without)
+
     implementation = FUNCTIONS.get(function)
     if implementation is None:
         raise unsupported(name_of(function), WHY.get(function, NO_RULE))
