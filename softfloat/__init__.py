@@ -57,18 +57,6 @@ from softfloat.comparison import (
     total_order_magnitude,
 )
 from softfloat.context import rounding
-from softfloat.contractions import (
-    conv1d,
-    conv1d_input_gradient,
-    conv1d_weight_gradient,
-    conv2d,
-    conv2d_input_gradient,
-    conv2d_weight_gradient,
-    einsum,
-    inner,
-    outer,
-    tensordot,
-)
 from softfloat.elementary import (
     arccos,
     arccosh,
@@ -157,7 +145,6 @@ from softfloat.functional import (
     sqrt,
     subtract,
 )
-from softfloat.products import dot, matmul, vdot
 from softfloat.reductions import cumsum, mean, norm, prod, sum
 from softfloat.rounding import Rounding
 from softfloat.status import status
@@ -165,16 +152,45 @@ from softfloat.status import status
 if TYPE_CHECKING:
     from softfloat import engines, scalar
     from softfloat.audit import audit
+    from softfloat.contractions import (
+        conv1d,
+        conv1d_input_gradient,
+        conv1d_weight_gradient,
+        conv2d,
+        conv2d_input_gradient,
+        conv2d_weight_gradient,
+        einsum,
+        inner,
+        outer,
+        tensordot,
+    )
     from softfloat.numba_types.streams import stream
+    from softfloat.products import dot, matmul, vdot
 
 __version__ = "0.1.0"
 
 # Loaded by the first use: (module, name in it, or None for the module itself).
-_ON_FIRST_USE = {
+_ON_FIRST_USE: dict[str, tuple[str, str | None]] = {
     "audit": ("softfloat.audit", "audit"),
     "engines": ("softfloat.engines", None),
     "scalar": ("softfloat.scalar", None),
     "stream": ("softfloat.numba_types.streams", "stream"),
+    **{name: ("softfloat.products", name) for name in ("dot", "matmul", "vdot")},
+    **{
+        name: ("softfloat.contractions", name)
+        for name in (
+            "conv1d",
+            "conv1d_input_gradient",
+            "conv1d_weight_gradient",
+            "conv2d",
+            "conv2d_input_gradient",
+            "conv2d_weight_gradient",
+            "einsum",
+            "inner",
+            "outer",
+            "tensordot",
+        )
+    },
 }
 
 

@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from softfloat.backends.contract import contract, make_nans_canonical
+from softfloat.backends.contract import contract
+from softfloat.backends.cpu import make_nans_canonical
 from softfloat.backends.kernels import (
     CARRIER_TYPES,
     Span,

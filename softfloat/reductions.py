@@ -14,8 +14,7 @@ import math
 
 import numpy as np
 
-from softfloat.backends.contract import make_nans_canonical
-from softfloat.backends.cpu import cast
+from softfloat.backends.cpu import cast, make_nans_canonical
 from softfloat.backends.exact import COUNTED
 from softfloat.backends.orders import as_terms, axis_sums
 from softfloat.backends.reduce import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from softfloat import comparison, elementary, functional, products, reductions
+from softfloat import comparison, elementary, functional, reductions
 from softfloat.array.division import divmod_values, floor_divide, fmod, remainder
 from softfloat.array.mixing import common_format, comparand, is_weak, operand
 from softfloat.array.processor import standard
@@ -116,6 +116,12 @@ def _power(x, y, fmt, **options):
     return elementary.power(x, y, fmt, **options)
 
 
+def _matmul(a, b, fmt, **options):
+    from softfloat.products import matmul  # its kernels are the longest to load
+
+    return matmul(a, b, fmt, **options)
+
+
 def _matrix(name, left, right):
     """The product of operands of which the last one or two dimensions are vectors or matrices."""
 
@@ -127,7 +133,7 @@ def _matrix(name, left, right):
             )
         first = a[..., None, :] if left == 1 else a
         second = b[..., :, None] if right == 1 else b
-        result = np.asarray(products.matmul(first, second, fmt, **options))
+        result = np.asarray(_matmul(first, second, fmt, **options))
         result = result[..., 0, :] if left == 1 else result
         return result[..., 0] if right == 1 else result
 
@@ -185,7 +191,7 @@ UFUNCS |= {
     np.logical_or: Rule(_truth(np.logical_or), "of x != 0", (PLAIN,), identity=0.0),
     np.logical_xor: Rule(_truth(np.logical_xor), "of x != 0", (PLAIN,), identity=0.0),
     np.logical_not: Rule(_truth(np.logical_not), "of x != 0", (PLAIN,)),
-    np.matmul: Rule(products.matmul, _MATRIX, elementwise=False),
+    np.matmul: Rule(_matmul, _MATRIX, elementwise=False),
 }
 UFUNCS |= {
     np.exp: Rule(elementary.exp, "e**x", neutral=0.0),

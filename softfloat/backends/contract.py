@@ -34,9 +34,6 @@ from softfloat.bits import (
     UNKNOWN,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
-    quiet_nan_like,
-    to_bits,
-    to_float,
 )
 from softfloat.format import CARRIERS
 from softfloat.ops.linalg import (
@@ -226,14 +223,6 @@ def contraction(quick, middle, universal, width):
         return True
 
     return contract_box
-
-
-@jit
-def make_nans_canonical(x):
-    """Replace every NaN: processors differ in the sign of those that they make."""
-    for i in range(x.size):
-        u = to_bits(x[i])
-        x[i] = x[i] if x[i] == x[i] else to_float(quiet_nan_like(u))
 
 
 def format_constants(fmt, carrier, overflow, word=None):

@@ -19,10 +19,12 @@ from softfloat.bits import (
     magnitude,
     mul,
     one_like,
+    quiet_nan_like,
     resize,
     shr,
     sub,
     to_bits,
+    to_float,
     umax,
     umin,
     xor,
@@ -334,3 +336,11 @@ def cast(x, out):
         out[i] = x[i]
     leave_standard_arithmetic(former)
     return True
+
+
+@jit
+def make_nans_canonical(x):
+    """Replace every NaN: processors differ in the sign of those that they make."""
+    for i in range(x.size):
+        u = to_bits(x[i])
+        x[i] = x[i] if x[i] == x[i] else to_float(quiet_nan_like(u))

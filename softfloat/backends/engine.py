@@ -20,8 +20,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from softfloat._jit import jit
-from softfloat.backends.contract import make_nans_canonical
-from softfloat.backends.cpu import cast
+from softfloat.backends.cpu import cast, make_nans_canonical
 from softfloat.backends.threads import run_chunks
 from softfloat.bits import (
     UNKNOWN,
