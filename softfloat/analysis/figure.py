@@ -1,0 +1,137 @@
+"""Figures of studies: every panel from its lines, theory dashed and grey, measurements in colour and marked."""
+
+import textwrap
+
+import numpy as np
+
+from softfloat.analysis.result import BOUND, MEASURED
+from softfloat.plot import FAINT, INK, LINES, STYLE, save
+from softfloat.training._extras import need
+
+_STYLES = tuple(LINES[i] for i in (0, 2, 3, 1, 4, 5, 6))  # neighbours far apart
+_BOUND_DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)))
+WIDTH = 6.2  # inches of a panel
+
+
+def study_figure(study, path=None):
+    """The figure of a Study; path : None, or a file to write, PNG, PDF or SVG by its suffix.
+
+    Raises ImportError without matplotlib, ValueError where the study has nothing to draw.
+    """
+    matplotlib = need("matplotlib", "a figure", "plot")
+    from matplotlib.figure import Figure
+
+    if not study.panels:
+        raise ValueError(f"the study {study.name!r} has no figure")
+    with matplotlib.rc_context({**STYLE, "svg.hashsalt": study.name}):
+        width = WIDTH * len(study.panels)
+        lines = textwrap.wrap(study.caption, int(14.5 * width))
+        figure = Figure(figsize=(width, 4.6 + 0.2 * len(lines)), layout="constrained")
+        axes = figure.subplots(1, len(study.panels), squeeze=False)[0]
+        for ax, panel in zip(axes, study.panels, strict=True):
+            _DRAWN[panel.kind](ax, panel)
+            ax.set_title(panel.title)
+        title = "\n".join(textwrap.wrap(study.title, int(9.5 * width)))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5, color="#555555")
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def _frame(ax, panel):
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.set_xscale(panel.x_scale)
+    ax.set_yscale(panel.y_scale)
+    ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
+    ax.set_axisbelow(True)
+
+
+def _legend(ax, count):
+    if count > 1:
+        ax.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8.5, handlelength=3.0)
+
+
+def _draw_lines(ax, panel):
+    _frame(ax, panel)
+    styles, dashes = iter(_STYLES * 9), iter(_BOUND_DASHES * 9)
+    for line in panel.lines:
+        x, y = np.asarray(line.x), np.asarray(line.y, float)
+        if line.kind != MEASURED:
+            colour = INK if line.kind == BOUND else FAINT
+            if y.ndim == 0:
+                ax.axhline(float(y), color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label)
+            else:
+                ax.plot(x, y, color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label)
+            continue
+        colour, dash, marker = next(styles)
+        if panel.kind == "points":
+            dash = ""
+        if line.low is not None:
+            low, high = np.asarray(line.low, float), np.asarray(line.high, float)
+            ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        every = max(1, len(x) // 12)
+        ax.plot(
+            x, y, color=colour, linestyle=dash, marker=marker, markersize=5, linewidth=1.6,
+            markeredgecolor="white", markeredgewidth=0.6, label=line.label,
+            markevery=1 if panel.kind == "points" else every,
+        )  # fmt: skip
+    _legend(ax, len(panel.lines))
+
+
+def _draw_bars(ax, panel):
+    _frame(ax, panel)
+    solid = [line for line in panel.lines if line.kind == MEASURED]
+    width = 0.8 / len(solid)
+    for i, line in enumerate(solid):
+        places = np.arange(len(line.x)) + (i - (len(solid) - 1) / 2) * width
+        colour = _STYLES[(1 + i) % len(_STYLES)][0]
+        error = None
+        if line.low is not None:
+            y = np.asarray(line.y, float)
+            error = np.abs(np.array([y - np.asarray(line.low), np.asarray(line.high) - y]))
+        ax.bar(
+            places, line.y, width, color=colour, edgecolor="white", label=line.label, yerr=error,
+            hatch=("", "//", "..", "xx")[i % 4],
+        )  # fmt: skip
+    for line, dash in zip((p for p in panel.lines if p.kind != MEASURED), _BOUND_DASHES, strict=False):
+        if np.ndim(line.y):
+            ax.plot(range(len(line.x)), line.y, "_", color=INK, markersize=16, label=line.label)
+        else:
+            ax.axhline(line.y, color=INK, linestyle=dash, linewidth=1.3, label=line.label)
+    ax.set_xticks(range(len(solid[0].x)), [str(v) for v in solid[0].x])
+    if max(len(str(v)) for v in solid[0].x) > 7:
+        ax.tick_params(axis="x", rotation=30)
+        for label in ax.get_xticklabels():
+            label.set_ha("right")
+    _legend(ax, len(panel.lines))
+
+
+def _draw_tree(ax, panel):
+    """A nested tuple: leaves, which are integers, in their order; a node above the middle of its children."""
+    order = iter(range(10**9))
+    small = panel.lines[0].x
+
+    def place(node):
+        if not isinstance(node, tuple):
+            x, height = next(order), 0
+            ax.text(x, -0.25, str(node), ha="center", va="top", fontsize=7 if small > 16 else 9)
+        else:
+            spots = [place(child) for child in node]
+            x = (spots[0][0] + spots[-1][0]) / 2
+            height = 1 + max(h for _, h in spots)
+            for child_x, child_height in spots:
+                ax.plot([child_x, child_x, x], [child_height, height, height], color=LINES[2][0], linewidth=1.2)
+        return x, height
+
+    x, height = place(panel.lines[0].y)
+    ax.plot([x], [height], "o", color=LINES[0][0], markersize=5)
+    ax.set_ylim(-0.12 * height - 0.6, height * 1.04)
+    ax.set_xlabel(panel.x_label)
+    ax.set_ylabel(panel.y_label)
+    ax.set_xticks([])
+    ax.set_yticks(range(0, height + 1, max(1, height // 8)))
+
+
+_DRAWN = {"lines": _draw_lines, "points": _draw_lines, "bars": _draw_bars, "tree": _draw_tree}
