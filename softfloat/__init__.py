@@ -1,5 +1,7 @@
 """softfloat: arithmetic in any floating-point format, exact and fast, on NumPy arrays and in compiled kernels."""
 
+import importlib
+
 from softfloat import engines
 from softfloat.array import (
     SoftArray,
@@ -160,6 +162,14 @@ from softfloat.rounding import Rounding
 from softfloat.status import status
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name):
+    """softfloat.analysis is imported when it is first named, so that the package starts without it."""
+    if name == "analysis":
+        return importlib.import_module("softfloat.analysis")
+    raise AttributeError(f"module 'softfloat' has no attribute {name!r}")
+
 
 __all__ = [
     "FixedPoint",

@@ -91,7 +91,12 @@ def _law(law, fmt, rounding, samples, seed):
         name="distributivity" if law == "distributivity" else "associativity",
         title=f"{words}: {facts['share']:.2%} of triples differ in {fmt.label}",
         caption=f"{fmt.label}, {rounding}; {how}.",
-        settings={"format": fmt.label, "law": law, "rounding": str(rounding), "exhaustive": exhaustive}
+        settings={
+            "format": fmt.label,
+            "law": law,
+            "rounding": str(rounding),
+            "exhaustive": exhaustive,
+        }
         | ({} if exhaustive else {"samples": samples, "seed": seed}),
         facts=facts,
         arrays=_by_value(fmt, by_first),
@@ -159,7 +164,13 @@ def _by_value(fmt, by_first):
 
 def _panel(fmt, by_first, facts):
     if by_first is None:
-        line = Line("share, 95 % interval", ["sampled"], [facts["share"]], low=[facts["low"]], high=[facts["high"]])
+        line = Line(
+            "share, 95 % interval",
+            ["sampled"],
+            [facts["share"]],
+            low=[facts["low"]],
+            high=[facts["high"]],
+        )
         return Panel(fmt.label, "share of triples that differ", (line,), kind="bars")
     values, differ = by_first
     kept = values > 0

@@ -1,5 +1,6 @@
 """Figures of studies: every panel from its lines, theory dashed and grey, measurements in colour and marked."""
 
+import io
 import textwrap
 
 import numpy as np
@@ -23,20 +24,43 @@ def study_figure(study, path=None):
 
     if not study.panels:
         raise ValueError(f"the study {study.name!r} has no figure")
+    columns = min(len(study.panels), 2)
+    rows = -(-len(study.panels) // columns)
     with matplotlib.rc_context({**STYLE, "svg.hashsalt": study.name}):
-        width = WIDTH * len(study.panels)
+        width = WIDTH * columns
         lines = textwrap.wrap(study.caption, int(14.5 * width))
-        figure = Figure(figsize=(width, 4.6 + 0.2 * len(lines)), layout="constrained")
-        axes = figure.subplots(1, len(study.panels), squeeze=False)[0]
-        for ax, panel in zip(axes, study.panels, strict=True):
+        title = textwrap.wrap(study.title, int(9.5 * width))
+        height = 4.1 * rows + 0.5 + 0.2 * len(lines) + 0.2 * len(title)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for ax, panel in zip(axes, study.panels, strict=False):
             _DRAWN[panel.kind](ax, panel)
             ax.set_title(panel.title)
-        title = "\n".join(textwrap.wrap(study.title, int(9.5 * width)))
-        figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        for ax in axes[len(study.panels) :]:
+            ax.set_axis_off()
+        figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
         figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5, color="#555555")
         if path is not None:
             save(figure, path)
     return figure
+
+
+def panel_svg(study, number, width=5.0):
+    """One panel as SVG text for a page that has title and caption itself; its letters stay letters."""
+    matplotlib = need("matplotlib", "a figure", "plot")
+    from matplotlib.figure import Figure
+
+    panel = study.panels[number]
+    own = {"svg.hashsalt": f"{study.name}-{number}", "svg.fonttype": "none"}
+    with matplotlib.rc_context({**STYLE, **own}):
+        figure = Figure(figsize=(width, 0.74 * width), layout="constrained")
+        ax = figure.subplots()
+        _DRAWN[panel.kind](ax, panel)
+        ax.set_title(panel.title)
+        raw = io.StringIO()
+        figure.savefig(raw, format="svg", transparent=True, metadata={"Date": None})
+    text = raw.getvalue()
+    return text[text.index("<svg") :]
 
 
 def _frame(ax, panel):
@@ -61,7 +85,9 @@ def _draw_lines(ax, panel):
         if line.kind != MEASURED:
             colour = INK if line.kind == BOUND else FAINT
             if y.ndim == 0:
-                ax.axhline(float(y), color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label)
+                ax.axhline(
+                    float(y), color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label
+                )
             else:
                 ax.plot(x, y, color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label)
             continue
@@ -95,7 +121,9 @@ def _draw_bars(ax, panel):
             places, line.y, width, color=colour, edgecolor="white", label=line.label, yerr=error,
             hatch=("", "//", "..", "xx")[i % 4],
         )  # fmt: skip
-    for line, dash in zip((p for p in panel.lines if p.kind != MEASURED), _BOUND_DASHES, strict=False):
+    for line, dash in zip(
+        (p for p in panel.lines if p.kind != MEASURED), _BOUND_DASHES, strict=False
+    ):
         if np.ndim(line.y):
             ax.plot(range(len(line.x)), line.y, "_", color=INK, markersize=16, label=line.label)
         else:
@@ -122,7 +150,12 @@ def _draw_tree(ax, panel):
             x = (spots[0][0] + spots[-1][0]) / 2
             height = 1 + max(h for _, h in spots)
             for child_x, child_height in spots:
-                ax.plot([child_x, child_x, x], [child_height, height, height], color=LINES[2][0], linewidth=1.2)
+                ax.plot(
+                    [child_x, child_x, x],
+                    [child_height, height, height],
+                    color=LINES[2][0],
+                    linewidth=1.2,
+                )
         return x, height
 
     x, height = place(panel.lines[0].y)

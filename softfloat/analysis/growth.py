@@ -50,7 +50,9 @@ def sizes_up_to(n, first=10, per_decade=2):
 
 
 # ---------------------------------------------------------------- where a sum stops
-def harmonic(fmt=HARMONIC_FORMATS, *, series="harmonic", rounding="ties_to_even", n=1 << 22, seed=0):
+def harmonic(
+    fmt=HARMONIC_FORMATS, *, series="harmonic", rounding="ties_to_even", n=1 << 22, seed=0
+):
     """Where the running sum of a series of positive terms, all rounded to a format, stops to grow.
 
     series : "harmonic" (fl(1/k)), "counting" (ones) or "tenth" (fl(0.1)).   n : terms at most.
@@ -62,7 +64,9 @@ def harmonic(fmt=HARMONIC_FORMATS, *, series="harmonic", rounding="ties_to_even"
     rounding, n = as_rounding(rounding), checked_count("n", n)
     formats = formats_of(fmt)
     by_label = {f.label: f for f in formats}
-    found = measured(series, list(by_label), lambda name: _stop(by_label[name], series, rounding, n, seed))
+    found = measured(
+        series, list(by_label), lambda name: _stop(by_label[name], series, rounding, n, seed)
+    )
     values, last = [float(v) for v, _ in found], [int(k) for _, k in found]
     labels = list(by_label)
     table = {
@@ -75,11 +79,21 @@ def harmonic(fmt=HARMONIC_FORMATS, *, series="harmonic", rounding="ties_to_even"
     bars = Line("terms that change the sum", labels, last)
     return Study(
         name="harmonic",
-        title=f"Where the {series} series stops" if series != "tenth" else "Where the sum of 0.1 stops",
+        title=f"Where the {series} series stops"
+        if series != "tenth"
+        else "Where the sum of 0.1 stops",
         caption=f"Sequential sums of the {series} series, every term and sum rounded, {rounding}; at most {n:,} terms.",
-        settings={"series": series, "formats": labels, "rounding": str(rounding), "n": n, "seed": seed},
+        settings={
+            "series": series,
+            "formats": labels,
+            "rounding": str(rounding),
+            "n": n,
+            "seed": seed,
+        },
         arrays=table,
-        panels=(Panel("format", "last term that changes the sum", (bars,), y_scale="log", kind="bars"),),
+        panels=(
+            Panel("format", "last term that changes the sum", (bars,), y_scale="log", kind="bars"),
+        ),
         published=tuple(_published(series, str(rounding), table)),
     )
 
@@ -106,7 +120,12 @@ def _published(series, rounding, table):
     for label, value, stop in zip(table["format"], table["value"], table["stops_at"], strict=True):
         if series == "harmonic" and (label, rounding) in KNOWN:
             known, index, source = KNOWN[label, rounding]
-            yield Published(f"{label}: sum, first term lost", f"{known!r}, {index:,}", source, f"{value!r}, {stop:,}")
+            yield Published(
+                f"{label}: sum, first term lost",
+                f"{known!r}, {index:,}",
+                source,
+                f"{value!r}, {stop:,}",
+            )
 
 
 # ---------------------------------------------------------------- error against n
@@ -176,9 +195,17 @@ def _probable(sizes, u):
 def _growth_panel(table, label, drawn):
     lines = (
         Line("nearest", table["n"], table["nearest"]),
-        Line("stochastic", table["n"], table["stochastic"], low=drawn.min(axis=0), high=table["worst"]),
+        Line(
+            "stochastic",
+            table["n"],
+            table["stochastic"],
+            low=drawn.min(axis=0),
+            high=table["worst"],
+        ),
         Line("bound n u", table["n"], table["deterministic_bound"], BOUND),
-        Line("bound of order sqrt(n) u, stochastic", table["n"], table["probabilistic_bound"], BOUND),
+        Line(
+            "bound of order sqrt(n) u, stochastic", table["n"], table["probabilistic_bound"], BOUND
+        ),
     )
     return Panel("n", label, lines, x_scale="log", y_scale="log")
 
@@ -217,7 +244,13 @@ def matvec_backward(fmt="binary16", n=10**4, *, rows=100, trials=3, seed=0):
             f"Stochastic: mean of {trials} runs (streams 0 to {trials - 1}), the band their range. "
             "Bounds: gamma_n and sqrt(n) u."
         ),
-        settings={"format": fmt.label, "n": sizes[-1], "rows": rows, "trials": trials, "seed": seed},
+        settings={
+            "format": fmt.label,
+            "n": sizes[-1],
+            "rows": rows,
+            "trials": trials,
+            "seed": seed,
+        },
         arrays=table,
         panels=(_growth_panel(table, "largest backward error", found[1:]),),
     )
@@ -250,8 +283,16 @@ def dot_backward(fmt="binary16", n=10**5, *, trials=10, rounding="ties_to_even",
         "deterministic_bound": _gammas(sizes, u), "probabilistic_bound": _probable(sizes, u),
     }  # fmt: skip
     lines = (
-        Line("numbers in [0, 1)", sizes, table["positive"], low=positive.min(1), high=positive.max(1)),
-        Line("numbers in [-1, 1)", sizes, table["symmetric"], low=symmetric.min(1), high=symmetric.max(1)),
+        Line(
+            "numbers in [0, 1)", sizes, table["positive"], low=positive.min(1), high=positive.max(1)
+        ),
+        Line(
+            "numbers in [-1, 1)",
+            sizes,
+            table["symmetric"],
+            low=symmetric.min(1),
+            high=symmetric.max(1),
+        ),
         Line("gamma_n", sizes, table["deterministic_bound"], BOUND),
         Line("of order sqrt(n) u", sizes, table["probabilistic_bound"], BOUND),
     )
@@ -259,7 +300,13 @@ def dot_backward(fmt="binary16", n=10**5, *, trials=10, rounding="ties_to_even",
         name="dot_backward",
         title=f"Backward error of inner products in {fmt.label}: the mean of the numbers matters",
         caption=f"{fmt.label}, {rounding}, sequential; means of {trials} pairs (seed {seed}), bands their range.",
-        settings={"format": fmt.label, "n": sizes[-1], "trials": trials, "rounding": str(rounding), "seed": seed},
+        settings={
+            "format": fmt.label,
+            "n": sizes[-1],
+            "trials": trials,
+            "rounding": str(rounding),
+            "seed": seed,
+        },
         arrays=table,
         panels=(Panel("n", "backward error", lines, x_scale="log", y_scale="log"),),
     )

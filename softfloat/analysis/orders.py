@@ -33,7 +33,17 @@ def roundoff(fmt, rounding="ties_to_even"):
     return fmt.unit_roundoff if MODES[as_rounding(rounding)] in (EVEN, EVEN + 1) else fmt.epsilon
 
 
-def order_sweep(x=None, fmt=None, *, trials=2000, order="sequential", rounding="ties_to_even", seed=0, n=256, **how):
+def order_sweep(
+    x=None,
+    fmt=None,
+    *,
+    trials=2000,
+    order="sequential",
+    rounding="ties_to_even",
+    seed=0,
+    n=256,
+    **how,
+):
     """The sums of the terms of x in many orders: all of them up to 8 terms, else `trials` random permutations.
 
     x : terms, a SoftArray or any array; each is rounded to fmt first. Without x: n normal variates of this seed.
@@ -61,7 +71,9 @@ def order_sweep(x=None, fmt=None, *, trials=2000, order="sequential", rounding="
             options["offset"] = first
         return reductions.sum(rows, fmt, axis=1, order=order, **options)
 
-    found = np.concatenate([np.asarray(v) for v in measured("orders", range(0, total, batch), sums)])
+    found = np.concatenate(
+        [np.asarray(v) for v in measured("orders", range(0, total, batch), sums)]
+    )
     values, counts = np.unique(found, return_counts=True)
     facts = _facts(found, values, terms, fmt, rounding)
     drawn_text = f"{size} normal variates (seed {seed})" if drawn else f"{size} given terms"
@@ -70,7 +82,13 @@ def order_sweep(x=None, fmt=None, *, trials=2000, order="sequential", rounding="
         name="order_sweep",
         title=f"One sum, {facts['distinct']} results: the order decides in {fmt.label}",
         caption=f"{fmt.label}, {rounding}, {order} sums of {drawn_text} in {orders}.",
-        settings={"format": fmt.label, "n": size, "orders": total, "exhaustive": every, "order": order}
+        settings={
+            "format": fmt.label,
+            "n": size,
+            "orders": total,
+            "exhaustive": every,
+            "order": order,
+        }
         | {"rounding": str(rounding), "seed": seed},
         facts=facts,
         arrays={"values": values, "counts": counts},
@@ -84,7 +102,9 @@ def _orders(size, first, stop, every, seed):
     if every:
         chosen = itertools.islice(itertools.permutations(range(size)), first, stop)
         return np.array(list(chosen))
-    return np.stack([np.random.default_rng([seed, i]).permutation(size) for i in range(first, stop)])
+    return np.stack(
+        [np.random.default_rng([seed, i]).permutation(size) for i in range(first, stop)]
+    )
 
 
 def _facts(found, values, terms, fmt, rounding):

@@ -7,14 +7,16 @@ sizes for all pairs determine the tree, and most of them follow from a few.
 Source: Xie, Gao, Wang, Xue, FPRev: revealing the floating-point summation order (2025), algorithms 2 and 4.
 """
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 import numpy as np
 
+from softfloat import products, reductions
 from softfloat.analysis.result import Line, Panel, Study
 from softfloat.analysis.statistics import checked_count
-from softfloat.formats import as_format
+from softfloat.formats import as_format, binary32, binary64
 
 CHECKS = 64  # random pairs on which a tree is tried
 
@@ -56,8 +58,8 @@ def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None):
     dtype : of the array, by default the format's carrier.   unit, mask : the small terms and the huge one, by default
         chosen for fmt; say both where inputs and accumulator differ, as in a matrix engine.
     Facts: order (sequential, reversed, pairwise, exact, one fused addition, or other), calls, consistent (whether the
-    tree predicts further pairs) and depth. A compensated sum shows the order of its main additions. Extra: tree, nested tuples of term numbers: a node of more than two children
-    is one fused addition, or one whose order does not show.
+    tree predicts further pairs) and depth. A compensated sum shows the order of its main additions. Extra: tree,
+    nested tuples of term numbers: a node of more than two children is one fused addition.
 
     >>> import numpy as np
     >>> from softfloat.analysis import reveal_order
@@ -71,7 +73,9 @@ def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None):
         unit, mask = _units(n, fmt)
     dtype = fmt.carrier if dtype is None else np.dtype(dtype)
     if float(dtype.type(mask)) != mask or float(dtype.type(unit)) != unit:
-        raise ValueError(f"{dtype} does not hold the mask {mask!r} or the unit {unit!r}; give another dtype=")
+        raise ValueError(
+            f"{dtype} does not hold the mask {mask!r} or the unit {unit!r}; give another dtype="
+        )
     probe = _Probe(f, n, dtype, unit, mask, {})
     if n > 2 and probe.size(0, 1) == probe.size(0, n - 1) == probe.size(1, n - 1) == 2:
         tree, order = tuple(range(n)), "exact"  # M and -M cancel without loss wherever they stand
@@ -86,7 +90,9 @@ def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None):
 def _units(n, fmt):
     """(unit, mask): powers of two in the format; n units beside the mask are less than half its ulp."""
     if n > 2**fmt.precision:
-        raise ValueError(f"{fmt.label} counts to {2**fmt.precision} only, got n={n}; use fewer terms or a wider fmt=")
+        raise ValueError(
+            f"{fmt.label} counts to {2**fmt.precision} only, got n={n}; use fewer terms or a wider fmt="
+        )
     mask = 2.0**fmt.emax
     exponent = min(0, fmt.emax - fmt.precision - 1 - n.bit_length())
     if exponent < fmt.emin:
@@ -189,6 +195,9 @@ def _study(tree, order, n, fmt, calls, consistent):
     if not consistent:
         verdict = "no tree of additions explains it"
     nodes = _nodes(tree)
+    panel = Panel(
+        "terms, in the order of the tree", "depth of additions", (Line("", n, tree),), kind="tree"
+    )
     return Study(
         name="reveal_order",
         title=f"Summation order of {n} terms: {verdict}",
@@ -204,7 +213,7 @@ def _study(tree, order, n, fmt, calls, consistent):
             "terms": [" ".join(map(str, _leaves(node))) for node in nodes],
         },
         extra={"tree": tree},
-        panels=(Panel("terms, in the order of the tree", "depth of additions", (Line("", n, tree),), kind="tree"),),
+        panels=(panel,),
     )
 
 
@@ -213,3 +222,45 @@ def _nodes(tree):
     if not isinstance(tree, tuple):
         return []
     return [node for child in tree for node in _nodes(child)] + [tree]
+
+
+def _functions(fmt):
+    """The functions whose orders `reveal_orders` shows; all add in fmt."""
+    ones = lambda x: np.ones(x.size, x.dtype)  # noqa: E731
+    return {
+        "numpy.sum": np.sum,
+        "numpy.dot": lambda x: np.dot(x, ones(x)),
+        "math.fsum": lambda x: math.fsum(x.tolist()),
+        "softfloat.sum": lambda x: reductions.sum(x, fmt),
+        "softfloat.sum, pairwise": lambda x: reductions.sum(x, fmt, order="pairwise"),
+        "softfloat.dot": lambda x: products.dot(x, ones(x), fmt),
+    }
+
+
+def reveal_orders(fmt="binary32", n=32):
+    """The summation trees of numpy.sum, numpy.dot, math.fsum and of this package, in binary32 or binary64.
+
+    Table: function, order, depth, calls, consistent. Extra: trees.
+    """
+    fmt = as_format(fmt)
+    if fmt not in (binary32, binary64):
+        raise ValueError(f"numpy adds in binary32 or binary64, got fmt={fmt.label}")
+    functions = _functions(fmt)
+    found = {name: reveal_order(f, n, fmt=fmt) for name, f in functions.items()}
+    facts = [study.facts for study in found.values()]
+    return Study(
+        name="reveal_order",
+        title=f"In which order {n} terms are added",
+        caption=(
+            f"{n} terms in {fmt.label}, on this machine, with NumPy {np.__version__}; each tree found by +M and -M "
+            f"among units and tried on {CHECKS} random pairs (seed 0)."
+        ),
+        settings={"format": fmt.label, "n": n, "numpy": np.__version__},
+        arrays={"function": list(found)}
+        | {key: [f[key] for f in facts] for key in ("order", "depth", "calls", "consistent")},
+        extra={"trees": {name: study.tree for name, study in found.items()}},
+        panels=tuple(
+            dataclasses.replace(study.panels[0], title=f"{name}: {study.order}")
+            for name, study in found.items()
+        ),
+    )

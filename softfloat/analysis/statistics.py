@@ -38,7 +38,9 @@ def is_stochastic(rounding):
 def options_of(rounding, seed, stream=0):
     """rounding=, and seed= and stream= where the mode takes them."""
     rounding = as_rounding(rounding)
-    return {"rounding": rounding} | ({"seed": seed, "stream": stream} if is_stochastic(rounding) else {})
+    return {"rounding": rounding} | (
+        {"seed": seed, "stream": stream} if is_stochastic(rounding) else {}
+    )
 
 
 def uniform(seed, *shape):

@@ -108,8 +108,12 @@ def sum_algorithms(fmt="binary32", n=131072, *, trials=5, rounding="ties_to_even
     found = np.reshape(measured("algorithms", keys, error), (len(names), len(sizes)))
     u, chosen = roundoff(fmt, rounding), ("recursive", "fabsum")
     floor = 2.0 ** -(fmt.precision + 6)
-    lines = [Line(name, sizes, np.maximum(row, floor)) for name, row in zip(names, found, strict=True)]
-    lines += [Line(f"bound of {b}", sizes, np.minimum(_bound(b, sizes, u), 1), BOUND) for b in chosen]
+    lines = [
+        Line(name, sizes, np.maximum(row, floor)) for name, row in zip(names, found, strict=True)
+    ]
+    lines += [
+        Line(f"bound of {b}", sizes, np.minimum(_bound(b, sizes, u), 1), BOUND) for b in chosen
+    ]
     return Study(
         name="sum_algorithms",
         title=f"Summation algorithms in {fmt.label}",
@@ -117,14 +121,22 @@ def sum_algorithms(fmt="binary32", n=131072, *, trials=5, rounding="ties_to_even
             f"{fmt.label}, {rounding}; uniform terms, root mean square of {trials} draws (seed {seed}); blocks of "
             f"{BLOCK}; fabsum adds its blocks in binary64. Errors below {floor:.1g} are drawn there."
         ),
-        settings={"format": fmt.label, "n": sizes[-1], "trials": trials, "rounding": str(rounding), "seed": seed},
+        settings={
+            "format": fmt.label,
+            "n": sizes[-1],
+            "trials": trials,
+            "rounding": str(rounding),
+            "seed": seed,
+        },
         arrays={"n": np.array(sizes), **dict(zip(names, found, strict=True))},
         extra={"bounds": {name: b for name in names if (b := _bound(name, sizes, u)) is not None}},
         panels=(Panel("n", "relative error", tuple(lines), x_scale="log", y_scale="log"),),
     )
 
 
-def chunked_dot(fmt="e6m9", n=65536, *, chunks=(1, 8, 32, 64, 128, 256, 512, 1024), trials=20, seed=0):
+def chunked_dot(
+    fmt="e6m9", n=65536, *, chunks=(1, 8, 32, 64, 128, 256, 512, 1024), trials=20, seed=0
+):
     """A long sum in chunks, in one narrow format, to nearest and stochastic (Wang et al. 2018, figure 3b).
 
     Terms: uniform with mean 1 and standard deviation 1. Table: chunk, value, error (relative, to nearest), bound
@@ -156,7 +168,9 @@ def chunked_dot(fmt="e6m9", n=65536, *, chunks=(1, 8, 32, 64, 128, 256, 512, 102
     lines = (
         Line("nearest, in chunks", chunk, value),
         Line("exact", chunk, float(exact), REFERENCE),
-        Line("stochastic, no chunks: mean", [chunk[0]], [mean], low=[min(drawn)], high=[max(drawn)]),
+        Line(
+            "stochastic, no chunks: mean", [chunk[0]], [mean], low=[min(drawn)], high=[max(drawn)]
+        ),
     )
     return Study(
         name="chunked_dot",
@@ -188,7 +202,9 @@ def condition_sweep(fmt="binary32", n=100, *, algorithms=("recursive", "neumaier
     targets = 2.0 ** np.linspace(4, top, checked_count("points", points, 2))
 
     def errors(target):
-        rows = np.stack([ill_conditioned_sum(n, target, fmt, seed=[seed, t]) for t in range(trials)])
+        rows = np.stack(
+            [ill_conditioned_sum(n, target, fmt, seed=[seed, t]) for t in range(trials)]
+        )
         exact = exact_sum(rows, None, axis=1)
         conditions = [sum_condition(row) for row in rows]
         found = [
@@ -200,7 +216,9 @@ def condition_sweep(fmt="binary32", n=100, *, algorithms=("recursive", "neumaier
     rows = sorted(measured("conditions", targets.tolist(), errors))
     condition, *columns = np.array(rows).T
     floor = u / 64
-    lines = [Line(a, condition, np.maximum(c, floor)) for a, c in zip(algorithms, columns, strict=True)]
+    lines = [
+        Line(a, condition, np.maximum(c, floor)) for a, c in zip(algorithms, columns, strict=True)
+    ]
     for k in (1, 2, 3):
         bound = np.minimum(condition * u**k + (u if k > 1 else 0), 1)
         lines.append(Line(f"cond u^{k}" if k > 1 else "cond u", condition, bound, BOUND))
@@ -211,7 +229,15 @@ def condition_sweep(fmt="binary32", n=100, *, algorithms=("recursive", "neumaier
             f"{fmt.label}, sums of {n} generated terms, median of {trials} draws for each condition number "
             f"(seed {seed}); errors above 1 count as 1, those below {floor:.1g} are drawn there."
         ),
-        settings={"format": fmt.label, "n": n, "trials": trials, "seed": seed, "algorithms": list(algorithms)},
+        settings={
+            "format": fmt.label,
+            "n": n,
+            "trials": trials,
+            "seed": seed,
+            "algorithms": list(algorithms),
+        },
         arrays={"condition": condition, **dict(zip(algorithms, columns, strict=True))},
-        panels=(Panel("condition number", "relative error", tuple(lines), x_scale="log", y_scale="log"),),
+        panels=(
+            Panel("condition number", "relative error", tuple(lines), x_scale="log", y_scale="log"),
+        ),
     )
