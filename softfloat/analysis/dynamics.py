@@ -16,7 +16,6 @@ from softfloat.functional import add, divide, multiply, quantize, subtract
 END = 2.0**-6  # of the interval of Euler's method
 RATE = -20.0  # y' = y / RATE
 REFERENCE_BITS = 2048  # of the logistic map's reference
-ROOM = 1e-300
 
 
 def euler(fmt="binary16", n=1 << 12, *, trials=50, seed=0):
@@ -43,15 +42,15 @@ def euler(fmt="binary16", n=1 << 12, *, trials=50, seed=0):
     }  # fmt: skip
     plateau = abs(1 - exact)
     lines = (
-        Line("nearest", steps, np.maximum(nearest, ROOM)),
+        Line("nearest", steps, nearest),
         Line(
             "stochastic, mean of the runs' errors",
             steps,
             mean,
-            low=np.maximum(low, ROOM),
+            low=low,
             high=high,
         ),
-        Line("stochastic, error of the runs' mean", steps, np.maximum(of_mean, ROOM)),
+        Line("stochastic, error of the runs' mean", steps, of_mean),
         Line("error of doing nothing", steps, plateau, BOUND),
         Line("error of the method", steps, truncation, BOUND),
     )
@@ -69,7 +68,7 @@ def euler(fmt="binary16", n=1 << 12, *, trials=50, seed=0):
             "stochastic_at_n": float(mean[-1]),
         },
         arrays=table,
-        panels=(Panel("steps", "error of y at the end", lines, x_scale="log", y_scale="log"),),
+        panels=(Panel("steps", "error of y at the end", lines, x_scale="log2", y_scale="log"),),
     )
 
 
@@ -113,10 +112,7 @@ def logistic_map(fmt=("bfloat16", "binary16", "binary32", "binary64"), n=120, *,
     predicted = [
         f.precision * math.log(2) / lyapunov if lyapunov > 0 else math.inf for f in formats
     ]
-    lines = tuple(
-        Line(label, np.arange(n), np.maximum(row, 1e-18))
-        for label, row in zip(by_label, rows, strict=True)
-    )
+    lines = tuple(Line(label, np.arange(n), row) for label, row in zip(by_label, rows, strict=True))
     return Study(
         name="logistic_map",
         title="The logistic map forgets its start a digit at a time",

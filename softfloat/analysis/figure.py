@@ -1,6 +1,7 @@
 """Figures of studies: every panel from its lines, theory dashed and grey, measurements in colour and marked."""
 
 import io
+import re
 import textwrap
 
 import numpy as np
@@ -9,7 +10,12 @@ from softfloat.analysis.result import BOUND, MEASURED
 from softfloat.plot import FAINT, INK, LINES, STYLE, save
 from softfloat.training._extras import need
 
-_STYLES = tuple(LINES[i] for i in (0, 2, 3, 1, 4, 5, 6))  # neighbours far apart
+_FIRST = tuple(LINES[i] for i in (0, 2, 3, 1, 4, 5, 6))  # neighbours far apart
+# Where these do not do, the colours again, with other dashes and markers.
+_STYLES = (
+    *_FIRST,
+    *((c, (0, (3, 1, 1, 1)), m) for (c, _, _), m in zip(_FIRST, "<>*phd8", strict=True)),
+)
 _BOUND_DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)))
 WIDTH = 6.2  # inches of a panel
 
@@ -60,50 +66,79 @@ def panel_svg(study, number, width=5.0):
         raw = io.StringIO()
         figure.savefig(raw, format="svg", transparent=True, metadata={"Date": None})
     text = raw.getvalue()
-    return text[text.index("<svg") :]
+    # Several drawings share a page: the names inside one must not be those of another.
+    own = f"{study.name}-{number}-"
+    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{own}", text[text.index("<svg") :])
 
 
 def _frame(ax, panel):
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
-    ax.set_xscale(panel.x_scale)
+    if panel.x_scale == "log2":
+        ax.set_xscale("log", base=2)
+    else:
+        ax.set_xscale(panel.x_scale)
     ax.set_yscale(panel.y_scale)
     ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
 
 
 def _legend(ax, count):
-    if count > 1:
-        ax.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8.5, handlelength=3.0)
+    """Inside where there is room; many entries go below the axes."""
+    if count < 2:
+        return
+    style = {
+        "frameon": True,
+        "framealpha": 0.9,
+        "edgecolor": "none",
+        "fontsize": 8.5,
+        "handlelength": 3.0,
+    }
+    if count > 6:
+        style |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
+    ax.legend(**style)
+
+
+def _visible(y, panel):
+    """What a logarithmic axis can show; an error of zero is a gap there."""
+    y = np.asarray(y, float)
+    return np.where(y > 0, y, np.nan) if panel.y_scale == "log" else y
 
 
 def _draw_lines(ax, panel):
     _frame(ax, panel)
-    styles, dashes = iter(_STYLES * 9), iter(_BOUND_DASHES * 9)
+    styles, dashes = iter(_STYLES), iter(_BOUND_DASHES * 9)
     for line in panel.lines:
-        x, y = np.asarray(line.x), np.asarray(line.y, float)
-        if line.kind != MEASURED:
-            colour = INK if line.kind == BOUND else FAINT
-            if y.ndim == 0:
-                ax.axhline(
-                    float(y), color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label
-                )
-            else:
-                ax.plot(x, y, color=colour, linestyle=next(dashes), linewidth=1.3, label=line.label)
+        y = _visible(line.y, panel)
+        if line.kind == MEASURED:
+            _draw_measured(ax, panel, line, y, *next(styles))
             continue
-        colour, dash, marker = next(styles)
-        if panel.kind == "points":
-            dash = ""
-        if line.low is not None:
-            low, high = np.asarray(line.low, float), np.asarray(line.high, float)
+        how = {
+            "color": INK if line.kind == BOUND else FAINT,
+            "linestyle": next(dashes),
+            "linewidth": 1.3,
+        }
+        if y.ndim == 0:
+            ax.axhline(float(y), label=line.label, **how)
+        else:
+            ax.plot(np.asarray(line.x), y, label=line.label, **how)
+    _legend(ax, sum(line.label != "" for line in panel.lines))
+
+
+def _draw_measured(ax, panel, line, y, colour, dash, marker):
+    x = np.asarray(line.x)
+    if line.low is not None:
+        low, high = _visible(line.low, panel), _visible(line.high, panel)
+        if x.size == 1:
+            ax.plot([x[0], x[0]], [low[0], high[0]], color=colour, linewidth=2.5)
+        else:
             ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
-        every = max(1, len(x) // 12)
-        ax.plot(
-            x, y, color=colour, linestyle=dash, marker=marker, markersize=5, linewidth=1.6,
-            markeredgecolor="white", markeredgewidth=0.6, label=line.label,
-            markevery=1 if panel.kind == "points" else every,
-        )  # fmt: skip
-    _legend(ax, len(panel.lines))
+    points = panel.kind == "points"
+    ax.plot(
+        x, y, color=colour, linestyle="" if points else dash, marker=marker, markersize=5,
+        linewidth=1.6, markeredgecolor="white", markeredgewidth=0.6, label=line.label,
+        markevery=1 if points else max(1, x.size // 12),
+    )  # fmt: skip
 
 
 def _draw_bars(ax, panel):
@@ -136,15 +171,21 @@ def _draw_bars(ax, panel):
     _legend(ax, len(panel.lines))
 
 
+def _height(node):
+    return 1 + max(map(_height, node)) if isinstance(node, tuple) else 0
+
+
 def _draw_tree(ax, panel):
     """A nested tuple: leaves, which are integers, in their order; a node above the middle of its children."""
     order = iter(range(10**9))
-    small = panel.lines[0].x
+    small, tall = panel.lines[0].x, _height(panel.lines[0].y)
 
     def place(node):
         if not isinstance(node, tuple):
             x, height = next(order), 0
-            ax.text(x, -0.25, str(node), ha="center", va="top", fontsize=7 if small > 16 else 9)
+            ax.text(
+                x, -0.02 * tall, str(node), ha="center", va="top", fontsize=7 if small > 16 else 9
+            )
         else:
             spots = [place(child) for child in node]
             x = (spots[0][0] + spots[-1][0]) / 2
@@ -160,7 +201,7 @@ def _draw_tree(ax, panel):
 
     x, height = place(panel.lines[0].y)
     ax.plot([x], [height], "o", color=LINES[0][0], markersize=5)
-    ax.set_ylim(-0.12 * height - 0.6, height * 1.04)
+    ax.set_ylim(-0.09 * height, height * 1.04)
     ax.set_xlabel(panel.x_label)
     ax.set_ylabel(panel.y_label)
     ax.set_xticks([])

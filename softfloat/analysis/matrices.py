@@ -22,7 +22,6 @@ from softfloat.functional import add, divide, multiply, quantize, subtract
 from softfloat.rounding import as_rounding
 
 DISTRIBUTIONS = {"uniform": uniform, "normal": normal}
-TINY = 1e-300
 
 
 def _engine(engine):
@@ -85,7 +84,7 @@ def matmul_engine(
     table = {"n": np.array(lengths), **dict(zip(names, found, strict=True))}
     lines = (
         Line("largest", lengths, table["largest"]),
-        Line("median", lengths, np.maximum(table["median"], TINY)),
+        Line("median", lengths, table["median"]),
         Line(f"promoted every {promote}: largest", lengths, table["promoted_largest"]),
         Line("n u of binary32", lengths, np.array(lengths) * binary32.unit_roundoff, BOUND),
     )
@@ -104,7 +103,7 @@ def matmul_engine(
         settings={"engine": plain.name, "n": lengths[-1], "size": size, "distribution": distribution,
                   "promote": promote, "seed": seed},
         arrays=table,
-        panels=(Panel("n", "relative error", lines, x_scale="log", y_scale="log"),),
+        panels=(Panel("n", "relative error", lines, x_scale="log2", y_scale="log"),),
         published=published,
     )  # fmt: skip
 
@@ -132,8 +131,8 @@ def accumulator_width(fmt="float8_e4m3fn", n=1024, *, bits=range(4, 25), size=16
     bound = np.minimum(n * 2.0 ** -(np.array(bits) + 1.0), 1)
     good = [width for width, e in zip(bits, nearest, strict=True) if e < tolerance]
     lines = (
-        Line("to nearest", bits, np.maximum(nearest, TINY)),
-        Line("toward zero", bits, np.maximum(zero, TINY)),
+        Line("to nearest", bits, nearest),
+        Line("toward zero", bits, zero),
         Line("n u", bits, bound, BOUND),
         Line(f"tolerance {tolerance:g}", bits, tolerance, BOUND),
     )
@@ -296,8 +295,8 @@ def refinement(
     forward, backward = np.array(rows).T
     table = {"step": np.arange(steps + 1), "forward": forward, "backward": backward}
     lines = (
-        Line("forward error", table["step"], np.maximum(forward, TINY)),
-        Line("backward error", table["step"], np.maximum(backward, TINY)),
+        Line("forward error", table["step"], forward),
+        Line("backward error", table["step"], backward),
         Line(f"u of {work.label}", table["step"], work.unit_roundoff, BOUND),
         Line(f"u of {low.label}", table["step"], low.unit_roundoff, BOUND),
     )

@@ -186,12 +186,16 @@ def _name(tree, n):
     return next((name for name, shape in shapes.items() if _normal_form(shape) == own), "other")
 
 
+def _verdict(order):
+    return {"other": "an order of its own", "exact": "exact, in no order"}.get(order, order)
+
+
 def _depth(tree):
     return 1 + max(map(_depth, tree)) if isinstance(tree, tuple) else 0
 
 
 def _study(tree, order, n, fmt, calls, consistent):
-    verdict = f"{order} order" if order != "other" else "an order of its own"
+    verdict = _verdict(order)
     if not consistent:
         verdict = "no tree of additions explains it"
     nodes = _nodes(tree)
@@ -260,7 +264,7 @@ def reveal_orders(fmt="binary32", n=32):
         | {key: [f[key] for f in facts] for key in ("order", "depth", "calls", "consistent")},
         extra={"trees": {name: study.tree for name, study in found.items()}},
         panels=tuple(
-            dataclasses.replace(study.panels[0], title=f"{name}: {study.order}")
+            dataclasses.replace(study.panels[0], title=f"{name}: {_verdict(study.order)}")
             for name, study in found.items()
         ),
     )

@@ -20,7 +20,8 @@ def wilson(count, trials, z=Z):
     p, zz = count / trials, z * z / trials
     middle = (p + zz / 2) / (1 + zz)
     half = z / (1 + zz) * math.sqrt(p * (1 - p) / trials + zz / (4 * trials))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # At the ends the interval reaches them exactly.
+    return 0.0 if count == 0 else middle - half, 1.0 if count == trials else middle + half
 
 
 def mean_interval(values, z=Z):

@@ -169,7 +169,11 @@ def chunked_dot(
         Line("nearest, in chunks", chunk, value),
         Line("exact", chunk, float(exact), REFERENCE),
         Line(
-            "stochastic, no chunks: mean", [chunk[0]], [mean], low=[min(drawn)], high=[max(drawn)]
+            "stochastic, no chunks: mean and range",
+            [chunk[0]],
+            [mean],
+            low=[min(drawn)],
+            high=[max(drawn)],
         ),
     )
     return Study(
@@ -185,7 +189,7 @@ def chunked_dot(
             "stochastic_deviation": float(np.std(drawn, ddof=1)) if trials > 1 else math.nan,
         },
         arrays=table,
-        panels=(Panel("terms in a chunk", "sum", lines, x_scale="log"),),
+        panels=(Panel("terms in a chunk", "sum", lines, x_scale="log2"),),
     )  # fmt: skip
 
 
