@@ -17,6 +17,8 @@ QUICK = {  # small sizes of every study
     "sr_bias": {"bits": [2, 3]},
     "double_rounding": {"fmt": "float6_e3m2fn"},
     "euler": {"n": 4, "trials": 4},
+    "updates": {"n": 20, "trials": 10},
+    "matmul_block": {"n": 64, "size": 2, "blocks": [1, 8, 64]},
     "logistic_map": {"fmt": "bfloat16,binary16", "n": 20},
     "matmul_engine": {"n": 256, "size": 3},
     "accumulator_width": {"n": 64, "bits": [6, 10], "size": 3},

@@ -402,6 +402,23 @@ def test_an_accumulator_is_wide_enough_from_some_width_on():
     assert found.smallest in (8, 11, 14)
 
 
+def test_blocks_lower_the_error_of_inner_products():
+    found = analysis.matmul_block(size=4)
+    at = dict(zip(found.block, zip(found.same, found.wide, strict=True), strict=True))
+    assert at[1][0] == at[4096][0] == at[4096][1] > 0.5  # the plain sum stands still
+    assert at[64][0] < 0.03 and at[64][1] < 0.02
+    assert np.all(found.same <= found.bound * 1.05)
+
+
+def test_updates_are_lost_to_nearest_and_kept_on_average():
+    """1 + 1000 x 1e-3 in bfloat16: nearest 1, Kahan 2, stochastic mean 2.00, deviation 0.08."""
+    found = analysis.updates()
+    assert (found.nearest, found.kahan) == (1.0, 2.0)
+    assert found.low < found.exact < found.high and found.mean == pytest.approx(2.0, abs=0.01)
+    assert found.deviation == pytest.approx(0.08, abs=0.02)
+    assert found.runs.sum() == 1000
+
+
 def test_loss_scales_trade_zeros_for_overflows():
     found = analysis.loss_scaling(n=20_000)
     assert np.all(np.diff(found.zero) <= 0) and np.all(np.diff(found.overflow) >= 0)

@@ -13,7 +13,7 @@ References are exact: `exact_sum` and `exact_dot` round once, at the end, to any
 
 from softfloat.analysis.algebra import associativity, distributivity
 from softfloat.analysis.catalogue import STUDIES, study
-from softfloat.analysis.dynamics import euler, logistic_map
+from softfloat.analysis.dynamics import euler, logistic_map, updates
 from softfloat.analysis.exact import exact_dot, exact_sum
 from softfloat.analysis.generators import ill_conditioned_dot, ill_conditioned_sum
 from softfloat.analysis.gradients import loss_scaling
@@ -22,6 +22,7 @@ from softfloat.analysis.matrices import (
     accumulator_width,
     lu,
     lu_backward,
+    matmul_block,
     matmul_engine,
     refinement,
     residual_error,
@@ -70,6 +71,7 @@ __all__ = [
     "loss_scaling",
     "lu",
     "lu_backward",
+    "matmul_block",
     "matmul_engine",
     "matvec_backward",
     "mean_interval",
@@ -89,5 +91,6 @@ __all__ = [
     "sum_condition",
     "tracked",
     "ulp_error",
+    "updates",
     "wilson",
 ]

@@ -16,7 +16,6 @@ from softfloat.analysis.statistics import (
     wilson,
 )
 from softfloat.backends.defects import associativity_loop, distributivity_loop
-from softfloat.backends.threads import run_chunks
 from softfloat.formats import as_format
 from softfloat.rounding import as_rounding
 
@@ -107,19 +106,13 @@ def _law(law, fmt, rounding, samples, seed):
 
 def _exhausted(law, fmt, rounding):
     values, options = finite_values(fmt), {"rounding": rounding}
-    counts = []
     by_first = np.zeros(values.size, np.int64)
     names = ["add", "multiply"] if law == "distributivity" else [LAWS[law][1]]
     tables = [result_table(name, values, fmt, options) for name in names]
     loop = distributivity_loop if law == "distributivity" else associativity_loop
-
-    def task(first, stop):
-        own = np.zeros(2, np.int64)
-        loop(*tables, first, stop, own, by_first)
-        counts.append(own)
-
-    run_chunks(task, values.size, values.size)
-    triples, differ = np.sum(counts, axis=0).tolist()
+    counts = np.zeros(2, np.int64)
+    loop(*tables, 0, values.size, counts, by_first)
+    triples, differ = counts.tolist()
     return differ, triples, (values, by_first)
 
 

@@ -1,4 +1,4 @@
-"""Iterations whose roundings add up: Euler's method on a slow decay, the logistic map.
+"""Iterations whose roundings add up: Euler's method on a slow decay, lost updates, the logistic map.
 
 Source: Croci et al., Stochastic rounding: implementation, error analysis and applications (2022), section 8.4.
 """
@@ -7,14 +7,17 @@ import math
 
 import numpy as np
 
+from softfloat import reductions
+from softfloat.analysis.exact import exact_sum
 from softfloat.analysis.growth import formats_of
-from softfloat.analysis.result import BOUND, Line, Panel, Study, measured
+from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
 from softfloat.analysis.statistics import checked_count, mean_interval
 from softfloat.formats import as_format
 from softfloat.functional import add, divide, multiply, quantize, subtract
 
 END = 2.0**-6  # of the interval of Euler's method
 RATE = -20.0  # y' = y / RATE
+UPDATES_AT_ONCE = 1 << 14
 REFERENCE_BITS = 2048  # of the logistic map's reference
 
 
@@ -81,6 +84,53 @@ def _euler(y, steps, fmt, options):
         slope = divide(y, RATE, fmt, **own[0])
         y = add(y, multiply(step, slope, fmt, **own[1]), fmt, **own[2])
     return np.asarray(y, float)
+
+
+def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, seed=0):
+    """Many small updates of one number, w = 1 and n times w + step: to nearest, by Kahan, stochastic.
+
+    Facts: exact (1 + n fl(step)), nearest, kahan, and of the stochastic runs mean, low and high (the 95 % interval of
+    the mean) and deviation. Table: value and runs, the stochastic results and how many runs ended there. Lost updates
+    of pure 16-bit training, after Zamirai et al., Revisiting bfloat16 training (2020).
+    """
+    fmt, n, trials = as_format(fmt), checked_count("n", n), checked_count("trials", trials, 2)
+    small = float(quantize(step, fmt))
+    terms = np.concatenate(([1.0], np.full(n, small)))
+
+    def ends(first):
+        w = np.ones(min(trials, first + UPDATES_AT_ONCE) - first)
+        for i in range(n):
+            w = add(w, small, fmt, rounding="stochastic", seed=seed, stream=i, offset=first)
+        return w
+
+    parts = measured("updates", range(0, trials, UPDATES_AT_ONCE), ends)
+    found = np.concatenate([np.asarray(part, float) for part in parts])
+    mean, low, high = mean_interval(found)
+    values, runs = np.unique(found, return_counts=True)
+    facts = {
+        "exact": float(exact_sum(terms)),
+        "nearest": float(reductions.sum(terms, fmt)),
+        "kahan": float(reductions.sum(terms, fmt, order="kahan")),
+        "mean": mean, "low": low, "high": high, "deviation": float(found.std(ddof=1)),
+    }  # fmt: skip
+    top = [0, int(runs.max())]
+    lines = (
+        Line("stochastic runs", values, runs),
+        Line("exact", [facts["exact"]] * 2, top, REFERENCE),
+        Line("to nearest", [facts["nearest"]] * 2, top, BOUND),
+    )
+    return Study(
+        name="updates",
+        title=f"{n:,} updates of {step} in {fmt.label}: lost to nearest, kept on average by chance",
+        caption=(
+            f"w = 1, then {n:,} times w + {small:g}, rounded to {fmt.label}; {trials:,} stochastic runs (seed {seed}), "
+            f"95 % interval of their mean {low:.4f} to {high:.4f}."
+        ),
+        settings={"format": fmt.label, "n": n, "step": step, "trials": trials, "seed": seed},
+        facts=facts,
+        arrays={"value": values, "runs": runs},
+        panels=(Panel("w in the end", "runs", lines, kind="points"),),
+    )
 
 
 def logistic_map(fmt=("bfloat16", "binary16", "binary32", "binary64"), n=120, *, r="3.9", x0="0.3"):

@@ -151,6 +151,56 @@ def accumulator_width(fmt="float8_e4m3fn", n=1024, *, bits=range(4, 25), size=16
     )  # fmt: skip
 
 
+def matmul_block(fmt="bfloat16", n=4096, *, blocks=(1, 4, 16, 64, 256, 1024, 4096), outer="binary32", size=8,
+                 distribution="uniform", seed=0):  # fmt: skip
+    """Backward error of inner products against the block of their sums, added in the same format or in a wider one.
+
+    Products and the sums within a block are rounded to fmt. Table: block, same (the sums of blocks are added in fmt),
+    wide (in `outer`) and bound ((b + n/b) u, of the first). A block of all n terms, or of one, is the plain sum.
+    """
+    fmt, outer, n = as_format(fmt), as_format(outer), checked_count("n", n)
+    blocks = [checked_count("a block", int(b)) for b in blocks]
+    a, b = _drawn(distribution, seed, checked_count("size", size), n, fmt)
+    right = np.ascontiguousarray(b.T)
+
+    def errors(block):
+        row = []
+        for wide in (fmt, outer):
+            c = products.matmul(
+                a,
+                right,
+                wide,
+                product=fmt,
+                accumulator=fmt,
+                order="blocked",
+                block=block,
+                outer=wide,
+            )
+            row.append(dot_backward_error(c, a[:, None], b[None]).max())
+        return row
+
+    same, wide = np.array(measured("blocks", blocks, errors)).T
+    sizes = np.minimum(blocks, n)
+    bound = np.minimum((sizes + n / sizes) * fmt.unit_roundoff, 1)
+    lines = (
+        Line(f"blocks added in {fmt.label}", blocks, same),
+        Line(f"blocks added in {outer.label}", blocks, wide),
+        Line("(b + n/b) u", blocks, bound, BOUND),
+    )
+    return Study(
+        name="matmul_block",
+        title=f"Inner products of {n:,} terms in {fmt.label}, summed in blocks",
+        caption=(
+            f"{size}x{size} inner products of {n:,} {distribution} numbers in {fmt.label} (seed {seed}), products and "
+            f"blocks in {fmt.label}; the largest backward error."
+        ),
+        settings={"format": fmt.label, "n": n, "blocks": blocks, "outer": outer.label, "size": size,
+                  "distribution": distribution, "seed": seed},
+        arrays={"block": blocks, "same": same, "wide": wide, "bound": bound},
+        panels=(Panel("terms in a block", "backward error", lines, x_scale="log2", y_scale="log"),),
+    )  # fmt: skip
+
+
 # ---------------------------------------------------------------- linear systems
 def lu(a, fmt, **options):
     """(L and U in one array, row order) of a square matrix, partial pivoting, every operation rounded to fmt.
