@@ -53,7 +53,9 @@ def counted(law, fmt, rounding):
 
 @pytest.mark.parametrize("rounding", ["ties_to_even", "toward_negative", "to_odd"])
 @pytest.mark.parametrize(
-    "fmt", [sf.float4_e2m1fn, sf.Format(3, 1), sf.Format(2, 2, specials="fn")], ids=str
+    "fmt",
+    [sf.float4_e2m1fn, sf.Format(3, 1), sf.Format(2, 2, specials="fn")],
+    ids=lambda f: f.label,
 )
 def test_table_look_ups_count_what_loops_over_operations_count(fmt, rounding):
     for law in ("addition", "multiplication"):

@@ -54,6 +54,22 @@ def test_the_long_way_of_blocks_gives_the_same():
     assert analysis.exact_dot(ones, ones, None) == (1 << 20) * Fraction(ones[0]) ** 2
 
 
+def test_long_inner_products_of_float32_values():
+    rng = np.random.default_rng(4)
+    words = rng.integers(0, 1 << 32, (2, 140_000), dtype=np.uint32).view(np.float32)
+    x, y = np.where(np.isfinite(words), words, np.float32(1))
+    want = fraction_dot(x.tolist(), y.tolist())
+    assert analysis.exact_dot(x, y, None) == want
+    assert analysis.exact_dot(x.astype(float), y, None) == want
+    assert analysis.exact_dot(x, y) == sf.quantize(want, "binary64")
+    zeros = np.zeros(140_000, np.float32)
+    assert repr(float(analysis.exact_dot(zeros, -x, rounding="toward_negative"))) == "-0.0"
+    x[7], y[7] = INF, 0
+    with sf.status() as s:
+        assert math.isnan(analysis.exact_dot(x, y))
+    assert s.invalid == 1
+
+
 @pytest.mark.parametrize("rounding", MODES)
 @pytest.mark.parametrize(
     "fmt", ["bfloat16", "binary16", "float8_e4m3fn", "binary32", "binary64", "e6m9"]

@@ -12,6 +12,7 @@ SHOWS = {
     "numpy_formats": "float8_e4m3fn",
     "rounding_modes": "bfloat16  lies in",
     "status_flags": "float8_e5m2",
+    "summation_order": "binary16: ",
     "stochastic_sum": "ties_to_even  mean 1.000, standard deviation 0.000",
 }
 

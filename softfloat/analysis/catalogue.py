@@ -4,17 +4,21 @@ import difflib
 import inspect
 from dataclasses import dataclass
 
-from softfloat.analysis import (
-    algebra,
-    dynamics,
-    gradients,
-    growth,
-    matrices,
-    orders,
-    reveal,
-    roundings,
-    summation,
+from softfloat.analysis.algebra import associativity, distributivity
+from softfloat.analysis.dynamics import euler, logistic_map, updates
+from softfloat.analysis.gradients import loss_scaling
+from softfloat.analysis.growth import dot_backward, harmonic, matvec_backward, stagnation
+from softfloat.analysis.matrices import (
+    accumulator_width,
+    lu_backward,
+    matmul_block,
+    matmul_engine,
+    refinement,
 )
+from softfloat.analysis.orders import order_sweep
+from softfloat.analysis.reveal import reveal_orders
+from softfloat.analysis.roundings import double_rounding, sr_bias
+from softfloat.analysis.summation import chunked_dot, condition_sweep, sum_algorithms
 
 
 @dataclass(frozen=True)
@@ -62,28 +66,28 @@ def _entry(name, function, size="n", **fixed):
 
 STUDIES = dict(
     [
-        _entry("associativity", algebra.associativity, "samples", fmt="float8_e4m3fn"),
-        _entry("distributivity", algebra.distributivity, "samples", fmt="float8_e4m3fn"),
-        _entry("order_sweep", orders.order_sweep, fmt="binary16"),
-        _entry("reveal_order", reveal.reveal_orders),
-        _entry("harmonic", growth.harmonic),
-        _entry("stagnation", growth.stagnation),
-        _entry("matvec_backward", growth.matvec_backward),
-        _entry("dot_backward", growth.dot_backward),
-        _entry("sum_algorithms", summation.sum_algorithms),
-        _entry("chunked_dot", summation.chunked_dot),
-        _entry("condition_sweep", summation.condition_sweep),
-        _entry("sr_bias", roundings.sr_bias, "extra"),
-        _entry("double_rounding", roundings.double_rounding, "samples"),
-        _entry("euler", dynamics.euler),
-        _entry("updates", dynamics.updates),
-        _entry("logistic_map", dynamics.logistic_map),
-        _entry("matmul_engine", matrices.matmul_engine),
-        _entry("accumulator_width", matrices.accumulator_width),
-        _entry("matmul_block", matrices.matmul_block),
-        _entry("lu_backward", matrices.lu_backward),
-        _entry("refinement", matrices.refinement),
-        _entry("loss_scaling", gradients.loss_scaling),
+        _entry("associativity", associativity, "samples", fmt="float8_e4m3fn"),
+        _entry("distributivity", distributivity, "samples", fmt="float8_e4m3fn"),
+        _entry("order_sweep", order_sweep, fmt="binary16"),
+        _entry("reveal_order", reveal_orders),
+        _entry("harmonic", harmonic),
+        _entry("stagnation", stagnation),
+        _entry("matvec_backward", matvec_backward),
+        _entry("dot_backward", dot_backward),
+        _entry("sum_algorithms", sum_algorithms),
+        _entry("chunked_dot", chunked_dot),
+        _entry("condition_sweep", condition_sweep),
+        _entry("sr_bias", sr_bias, "extra"),
+        _entry("double_rounding", double_rounding, "samples"),
+        _entry("euler", euler),
+        _entry("updates", updates),
+        _entry("logistic_map", logistic_map),
+        _entry("matmul_engine", matmul_engine),
+        _entry("accumulator_width", accumulator_width),
+        _entry("matmul_block", matmul_block),
+        _entry("lu_backward", lu_backward),
+        _entry("refinement", refinement),
+        _entry("loss_scaling", loss_scaling),
     ]
 )
 

@@ -14,7 +14,7 @@ from softfloat.backends.exact_sum import PLACES as TABLE_PLACES
 from softfloat.backends.exact_sum import WORDS as TABLE_WORDS
 from softfloat.formats import as_format
 from softfloat.functional import Choice, _carriers, _round_parts, quantize
-from softfloat.operands import Held, Parts, as_values, exact_array, hold
+from softfloat.operands import FLOAT32, Held, Parts, as_values, exact_array, hold
 from softfloat.ops.exact_sum import BASE, LIMB, LIMBS
 from softfloat.reductions import _bits
 from softfloat.rounding import FINITE_CLASS, NEGATIVE, ZERO_CLASS
@@ -120,14 +120,29 @@ def _rounded(parts, flags, fmt, choice, soft):
 
 def _long_sum(a, b):
     """(settled limbs, what was seen) of one long sum, a block at a time: no copy of the whole is made."""
-    gather = gather_loop(b is not None)
+    gather, products = gather_loop(False), gather_loop(True)
     limbs, seen = np.zeros(LIMBS, np.int64), 0
     table = np.zeros((TABLE_PLACES, TABLE_WORDS), np.int64)
     for first in range(0, a.size, TABLE_TERMS):
         block = slice(first, first + TABLE_TERMS)
         left = _bits(a[block])
-        seen |= gather(left, left[:0] if b is None else _bits(b[block]), limbs, table)
+        if b is None:
+            seen |= gather(left, left[:0], limbs, table)
+            continue
+        right = _bits(b[block])
+        whole = _float64_products(left, right) if a.dtype == b.dtype == FLOAT32 else None
+        if whole is None:
+            seen |= products(left, right, limbs, table)
+        else:
+            seen |= gather(whole, whole[:0], limbs, table)
     return limbs, seen
+
+
+def _float64_products(left, right):
+    """Products of float32 values, which float64 holds exactly, as bits; None where one is infinite or NaN."""
+    with np.errstate(invalid="ignore"):
+        found = left.view(np.float64) * right.view(np.float64)
+    return found.view(np.int64) if np.isfinite(found).all() else None
 
 
 def _exact_values(a, b, shape):
