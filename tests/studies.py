@@ -29,4 +29,4 @@ QUICK = {  # small sizes of every study
 
 
 def quick(name, **more):
-    return analysis.study(name).run(**QUICK[name], **more)
+    return analysis.study(name).run(**{**QUICK[name], **more})

@@ -388,7 +388,7 @@ def test_linear_systems_stay_below_their_bounds():
         1.0,
         1.0,
     ]
-    with pytest.raises(ZeroDivisionError, match="singular in binary16"):
+    with pytest.raises(np.linalg.LinAlgError, match="singular in binary16"):
         analysis.lu(np.ones((2, 2)), "binary16")
 
 
@@ -482,6 +482,42 @@ def test_a_panel_of_each_kind_draws_zeros_and_single_points():
     assert study.plot().axes
     with pytest.raises(ValueError, match="no figure"):
         analysis.Study("x", "t", "c.", {}).plot()
+
+
+ODD_FORMATS = [
+    sf.float8_e4m3fnuz, sf.float8_e8m0fnu, sf.dlfloat16, sf.p3109(8, 5, signed=False), sf.Format(3, 0),
+    sf.Format(5, 2, subnormals="grid"), sf.binary64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fmt", ODD_FORMATS, ids=lambda f: f.label)
+def test_studies_take_any_format_or_say_why_not(fmt):
+    for name in (
+        "associativity",
+        "order_sweep",
+        "harmonic",
+        "stagnation",
+        "chunked_dot",
+        "sr_bias",
+        "loss_scaling",
+    ):
+        try:
+            found = quick(name, fmt=fmt)
+        except ValueError as error:  # binary64 has no room for more bits
+            assert "use a smaller extra=" in str(error)
+            continue
+        assert fmt.label in found.to_json() and found.table()
+
+
+def test_fixed_point_where_it_has_a_meaning():
+    fixed = sf.FixedPoint(3, 4)
+    assert quick("harmonic", fmt=[fixed]).value[0] > 1
+    # Integers that wrap form a ring; where they saturate, the order counts.
+    wrapped = analysis.associativity(sf.FixedPoint(3, 4, overflow="wrap"))
+    assert (wrapped.differ, wrapped.triples) == (0, 256**3)
+    assert analysis.associativity(fixed).differ > 0 and analysis.distributivity(fixed).differ > 0
+    with pytest.raises(TypeError, match="give a floating-point format"):
+        analysis.order_sweep(np.ones(3), fixed)
 
 
 def test_gamma_by_hand():

@@ -11,7 +11,7 @@ from softfloat import reductions
 from softfloat.analysis.exact import exact_sum
 from softfloat.analysis.growth import formats_of
 from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
-from softfloat.analysis.statistics import checked_count, mean_interval
+from softfloat.analysis.statistics import as_floating, checked_count, deviation, mean_interval
 from softfloat.formats import as_format
 from softfloat.functional import add, divide, multiply, quantize, subtract
 
@@ -111,7 +111,7 @@ def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, seed=0):
         "exact": float(exact_sum(terms)),
         "nearest": float(reductions.sum(terms, fmt)),
         "kahan": float(reductions.sum(terms, fmt, order="kahan")),
-        "mean": mean, "low": low, "high": high, "deviation": float(found.std(ddof=1)),
+        "mean": mean, "low": low, "high": high, "deviation": deviation(found),
     }  # fmt: skip
     top = [0, int(runs.max())]
     lines = (
@@ -139,7 +139,7 @@ def logistic_map(fmt=("bfloat16", "binary16", "binary32", "binary64"), n=120, *,
     The reference is computed in 2048-bit fixed point. Table: format, steps_kept (until the orbits are 0.1 apart), and
     predicted, p log 2 / lambda with lambda the Lyapunov exponent of the reference. Extra: errors, one row a format.
     """
-    formats, n = formats_of(fmt), checked_count("n", n, 2)
+    formats, n = [as_floating(f) for f in formats_of(fmt)], checked_count("n", n, 2)
     if n > 500:
         raise ValueError(
             f"n must be at most 500, where the reference still has digits to spare, got {n}"

@@ -8,8 +8,7 @@ import math
 import numpy as np
 
 from softfloat.analysis.exact import exact_dot
-from softfloat.analysis.statistics import checked_count
-from softfloat.formats import as_format
+from softfloat.analysis.statistics import as_floating, checked_count
 from softfloat.functional import quantize
 
 
@@ -20,12 +19,12 @@ def ill_conditioned_dot(n, condition, fmt="binary64", *, seed=0):
     the true number: of the order that was asked for, not equal to it. Raises ValueError where the range of the format
     is too narrow.
     """
-    return _generated(n, condition, as_format(fmt), seed, both=True)
+    return _generated(n, condition, as_floating(fmt), seed, both=True)
 
 
 def ill_conditioned_sum(n, condition, fmt="binary64", *, seed=0):
     """n >= 6 values of fmt whose sum has about this condition number, made as for `ill_conditioned_dot`."""
-    return _generated(n, condition, as_format(fmt), seed, both=False)[0]
+    return _generated(n, condition, as_floating(fmt), seed, both=False)[0]
 
 
 def _generated(n, condition, fmt, seed, both):

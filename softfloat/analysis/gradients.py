@@ -6,8 +6,7 @@ Source: Micikevicius et al., Mixed precision training (2018), section 3.2: there
 import numpy as np
 
 from softfloat.analysis.result import Line, Panel, Study, measured
-from softfloat.analysis.statistics import CONFIDENCE, checked_count, normal, wilson
-from softfloat.formats import as_format
+from softfloat.analysis.statistics import CONFIDENCE, as_floating, checked_count, normal, wilson
 from softfloat.functional import quantize
 
 DEPTH = 40  # binades that the scales cover
@@ -19,7 +18,7 @@ def loss_scaling(fmt="binary16", n=1 << 18, *, center=-26.0, deviation=6.0, seed
     Gradients are log-normal: log2 of the magnitude is normal with this center and standard deviation, in binades. Made
     up, not recorded from a network. Table: log2_scale, zero, subnormal, overflow, and zero_low, zero_high (95 %).
     """
-    fmt, n = as_format(fmt), checked_count("n", n)
+    fmt, n = as_floating(fmt), checked_count("n", n)
     magnitudes = np.exp2(center + deviation * normal(seed, n))
     scales = list(range(0, DEPTH + 1, 2))
 

@@ -14,7 +14,13 @@ from softfloat.analysis.exact import exact_sum
 from softfloat.analysis.measures import dot_backward_error, relative_error
 from softfloat.analysis.orders import roundoff
 from softfloat.analysis.result import BOUND, Line, Panel, Published, Study, measured
-from softfloat.analysis.statistics import checked_count, is_stochastic, options_of, uniform
+from softfloat.analysis.statistics import (
+    as_floating,
+    checked_count,
+    is_stochastic,
+    options_of,
+    uniform,
+)
 from softfloat.formats import as_format
 from softfloat.functional import divide, quantize
 from softfloat.rounding import as_rounding
@@ -136,7 +142,7 @@ def stagnation(fmt="binary16", n=10**6, *, trials=10, series="harmonic", seed=0)
     Table: n, nearest, stochastic (root mean square), worst (largest), deterministic_bound (gamma_n with u, at most 1)
     and probabilistic_bound (exp(sqrt(n) 2u + n (2u)**2 / (1 - 2u)) - 1).
     """
-    fmt, trials = as_format(fmt), checked_count("trials", trials)
+    fmt, trials = as_floating(fmt), checked_count("trials", trials)
     if series not in ("harmonic", "uniform"):
         raise ValueError(f'series must be "harmonic" or "uniform", got {series!r}')
     sizes = np.array(sizes_up_to(n))
@@ -189,6 +195,8 @@ def _gammas(sizes, u):
 def _probable(sizes, u):
     """exp(l sqrt(n) u + n u**2 / (1 - u)) - 1 with l = 1, Connolly, Higham and Mary (2021), at most 1."""
     sizes = np.asarray(sizes, float)
+    if u >= 1:
+        return np.ones(sizes.size)
     return np.expm1(np.minimum(np.sqrt(sizes) * u + sizes * u * u / (1 - u), 1.0)).clip(max=1.0)
 
 
@@ -216,7 +224,7 @@ def matvec_backward(fmt="binary16", n=10**4, *, rows=100, trials=3, seed=0):
     A is rows by n, 1e-3 times uniform, x uniform in [0, 1); both are rounded to fmt first (Croci et al. 2022).
     Table: n, nearest, stochastic (mean of the trials), worst, deterministic_bound and probabilistic_bound.
     """
-    fmt, trials = as_format(fmt), checked_count("trials", trials)
+    fmt, trials = as_floating(fmt), checked_count("trials", trials)
     sizes = sizes_up_to(n)
     rng = np.random.default_rng(seed)
     matrix = quantize(1e-3 * rng.random((checked_count("rows", rows), sizes[-1])), fmt)
@@ -262,7 +270,7 @@ def dot_backward(fmt="binary16", n=10**5, *, trials=10, rounding="ties_to_even",
     Numbers of one sign meet the bound sqrt(n) u and then stagnate; those of mean zero stay nearly flat (Higham and Mary
     2019, 2020). Table: n, positive and symmetric (means of the trials), deterministic_bound, probabilistic_bound.
     """
-    fmt, rounding = as_format(fmt), as_rounding(rounding)
+    fmt, rounding = as_floating(fmt), as_rounding(rounding)
     trials, sizes = checked_count("trials", trials), sizes_up_to(n)
     u = roundoff(fmt, rounding)
 

@@ -15,9 +15,9 @@ from softfloat import engines, products
 from softfloat.analysis.exact import exact_dot
 from softfloat.analysis.measures import dot_backward_error, relative_error
 from softfloat.analysis.result import BOUND, Line, Panel, Published, Study, measured
-from softfloat.analysis.statistics import checked_count, normal, options_of, uniform
+from softfloat.analysis.statistics import as_floating, checked_count, normal, options_of, uniform
 from softfloat.format import Format
-from softfloat.formats import as_format, binary32, binary64
+from softfloat.formats import binary32, binary64
 from softfloat.functional import add, divide, multiply, quantize, subtract
 from softfloat.rounding import as_rounding
 
@@ -115,7 +115,7 @@ def accumulator_width(fmt="float8_e4m3fn", n=1024, *, bits=range(4, 25), size=16
     Products are exact, each addition is rounded. Table: bits, nearest, zero (truncated) and bound (n u). Facts:
     smallest, the fewest bits whose error to nearest is below the tolerance, or None.
     """
-    fmt, n, bits = as_format(fmt), checked_count("n", n), [int(b) for b in bits]
+    fmt, n, bits = as_floating(fmt), checked_count("n", n), [int(b) for b in bits]
     a, b = _drawn(distribution, seed, checked_count("size", size), n, fmt)
     right = np.ascontiguousarray(b.T)
 
@@ -158,7 +158,7 @@ def matmul_block(fmt="bfloat16", n=4096, *, blocks=(1, 4, 16, 64, 256, 1024, 409
     Products and the sums within a block are rounded to fmt. Table: block, same (the sums of blocks are added in fmt),
     wide (in `outer`) and bound ((b + n/b) u, of the first). A block of all n terms, or of one, is the plain sum.
     """
-    fmt, outer, n = as_format(fmt), as_format(outer), checked_count("n", n)
+    fmt, outer, n = as_floating(fmt), as_floating(outer), checked_count("n", n)
     blocks = [checked_count("a block", int(b)) for b in blocks]
     a, b = _drawn(distribution, seed, checked_count("size", size), n, fmt)
     right = np.ascontiguousarray(b.T)
@@ -205,7 +205,7 @@ def matmul_block(fmt="bfloat16", n=4096, *, blocks=(1, 4, 16, 64, 256, 1024, 409
 def lu(a, fmt, **options):
     """(L and U in one array, row order) of a square matrix, partial pivoting, every operation rounded to fmt.
 
-    Raises ZeroDivisionError where a pivot is zero.
+    Raises numpy.linalg.LinAlgError, a ValueError, where a pivot is zero.
     """
     a = np.array(quantize(a, fmt, **options))
     order = np.arange(len(a))
@@ -213,16 +213,16 @@ def lu(a, fmt, **options):
         pivot = k + int(np.argmax(np.abs(a[k:, k])))
         a[[k, pivot]], order[[k, pivot]] = a[[pivot, k]], order[[pivot, k]]
         if a[k, k] == 0:
-            raise ZeroDivisionError(
-                f"the matrix is singular in {as_format(fmt).label}: pivot {k} is zero"
+            raise np.linalg.LinAlgError(
+                f"the matrix is singular in {as_floating(fmt).label}: pivot {k} is zero"
             )
         own = _numbered(options, 3 * k)
         a[k + 1 :, k] = divide(a[k + 1 :, k], a[k, k], fmt, **own[0])
         update = multiply(a[k + 1 :, k, None], a[None, k, k + 1 :], fmt, **own[1])
         a[k + 1 :, k + 1 :] = subtract(a[k + 1 :, k + 1 :], update, fmt, **own[2])
     if a[-1, -1] == 0:
-        raise ZeroDivisionError(
-            f"the matrix is singular in {as_format(fmt).label}: the last pivot is zero"
+        raise np.linalg.LinAlgError(
+            f"the matrix is singular in {as_floating(fmt).label}: the last pivot is zero"
         )
     return a, order
 
@@ -261,7 +261,7 @@ def lu_backward(fmt="binary16", n=100, *, trials=5, rounding="ties_to_even", see
     Matrices uniform in [-1, 1), right sides A times ones. Table: n, mean and largest error of the trials, bound
     (gamma_3n, here 3 n u, at most 1) and probabilistic (sqrt(3 n) u).
     """
-    fmt, rounding, trials = as_format(fmt), as_rounding(rounding), checked_count("trials", trials)
+    fmt, rounding, trials = as_floating(fmt), as_rounding(rounding), checked_count("trials", trials)
     sizes = sorted({int(round(v)) for v in np.geomspace(4, max(checked_count("n", n, 4), 5), 6)})
 
     def error(key):
@@ -318,7 +318,7 @@ def refinement(
     The matrix has singular values from 1 down to 1/condition, geometrically. Convergence needs u_f condition < 1
     (Carson and Higham 2018). Table: step, forward (relative to the exact solution in the infinity norm) and backward.
     """
-    low, work, fine = as_format(fmt), as_format(working), as_format(residual)
+    low, work, fine = as_floating(fmt), as_floating(working), as_floating(residual)
     n, steps = checked_count("n", n, 2), checked_count("steps", steps)
     rng = np.random.default_rng(seed)
     q1, _ = np.linalg.qr(rng.standard_normal((n, n)))

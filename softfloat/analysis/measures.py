@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from softfloat.analysis.exact import exact_dot, exact_sum
-from softfloat.formats import as_format
+from softfloat.analysis.statistics import as_floating
 from softfloat.operands import exact_array
 
 
@@ -66,7 +66,7 @@ def relative_error(x, exact):
 
 def ulp_error(x, exact, fmt):
     """|x - exact| in units of the last place of fmt at `exact`: 2**(max(e, emin) + 1 - p) with 2**e <= |exact|."""
-    fmt = as_format(fmt)
+    fmt = as_floating(fmt)
 
     def units(u, v):
         if not _finite(u, v):

@@ -12,8 +12,13 @@ import numpy as np
 from softfloat import reductions
 from softfloat.analysis.exact import exact_sum
 from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
-from softfloat.analysis.statistics import checked_count, is_stochastic, normal, options_of
-from softfloat.formats import as_format
+from softfloat.analysis.statistics import (
+    as_floating,
+    checked_count,
+    is_stochastic,
+    normal,
+    options_of,
+)
 from softfloat.functional import quantize
 from softfloat.operands import Held
 from softfloat.rounding import EVEN, MODES, as_rounding
@@ -52,7 +57,7 @@ def order_sweep(
     distinct, lowest, highest, spread, deviation, exact (rounded to binary64), bound (Higham's, on |error|) and
     predicted_deviation, u / sqrt(3) * sqrt(sum of squared partial sums) of the given order.
     """
-    fmt = as_format(fmt if fmt is not None else x._format if isinstance(x, Held) else "binary16")
+    fmt = as_floating(fmt if fmt is not None else x._format if isinstance(x, Held) else "binary16")
     rounding, trials = as_rounding(rounding), checked_count("trials", trials)
     drawn = x is None
     if drawn:

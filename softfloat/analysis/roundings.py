@@ -9,9 +9,14 @@ import numpy as np
 from softfloat import functional
 from softfloat.analysis.algebra import BATCH, EXHAUSTIVE_BITS, finite_values
 from softfloat.analysis.result import BOUND, Line, Panel, Published, Study, measured
-from softfloat.analysis.statistics import CONFIDENCE, checked_count, is_stochastic, wilson
+from softfloat.analysis.statistics import (
+    CONFIDENCE,
+    as_floating,
+    checked_count,
+    is_stochastic,
+    wilson,
+)
 from softfloat.format import Format
-from softfloat.formats import as_format
 from softfloat.functional import quantize
 from softfloat.rounding import as_rounding
 
@@ -27,7 +32,7 @@ def sr_bias(fmt="bfloat16", *, extra=4, bits=range(1, 9)):
     all random words, are taken: nothing is drawn. Table: bits, and for each variant of P3109 the mean (A, B, C) and the
     largest (A_largest, ...) absolute bias of one number.
     """
-    fmt, extra = as_format(fmt), checked_count("extra", extra)
+    fmt, extra = as_floating(fmt), checked_count("extra", extra)
     if fmt.mantissa_bits + extra > 50 or fmt.emax < 1:
         raise ValueError(
             f"{fmt.label} with {extra} bits more does not fit in float64; use a smaller extra="
@@ -82,7 +87,7 @@ def double_rounding(
     finite values up to 8 bits, else `samples` pairs of codes drawn uniformly. Table: digits (of the format on the
     way), differ, pairs, share, and low and high, the 95 % interval (of an exhaustive count: the share itself).
     """
-    fmt, rounding = as_format(fmt), as_rounding(rounding)
+    fmt, rounding = as_floating(fmt), as_rounding(rounding)
     if operation not in OPERATIONS:
         raise ValueError(
             f"operation must be one of {', '.join(map(repr, OPERATIONS))}, got {operation!r}"

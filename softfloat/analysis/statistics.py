@@ -7,10 +7,31 @@ import math
 
 import numpy as np
 
+from softfloat.format import Format
+from softfloat.formats import as_format
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
 
 CONFIDENCE = 0.95
 Z = 1.959963984540054  # the normal quantile of (1 + 0.95) / 2
+
+
+def as_floating(fmt):
+    """as_format, for studies of errors relative to the number: TypeError for fixed point."""
+    fmt = as_format(fmt)
+    if not isinstance(fmt, Format):
+        raise TypeError(
+            f"this study measures errors relative to the number, which {fmt.label}, fixed point, does not bound; "
+            "give a floating-point format"
+        )
+    return fmt
+
+
+def deviation(values):
+    """The standard deviation of a sample; NaN of one value, or where some are not finite."""
+    values = np.asarray(values, float)
+    if values.size < 2 or not np.isfinite(values).all():
+        return math.nan
+    return float(values.std(ddof=1))
 
 
 def wilson(count, trials, z=Z):
@@ -27,8 +48,9 @@ def wilson(count, trials, z=Z):
 def mean_interval(values, z=Z):
     """(mean, low, high) of a sample, by the normal approximation; one value has an interval of no known width."""
     values = np.asarray(values, float)
-    mean = float(values.mean())
-    half = z * float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else math.nan
+    with np.errstate(invalid="ignore"):
+        mean = float(values.mean())
+    half = z * deviation(values) / math.sqrt(values.size)
     return mean, mean - half, mean + half
 
 

@@ -16,8 +16,14 @@ from softfloat.analysis.growth import sizes_up_to
 from softfloat.analysis.measures import relative_error, sum_condition
 from softfloat.analysis.orders import roundoff
 from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
-from softfloat.analysis.statistics import checked_count, mean_interval, options_of, uniform
-from softfloat.formats import as_format
+from softfloat.analysis.statistics import (
+    as_floating,
+    checked_count,
+    deviation,
+    mean_interval,
+    options_of,
+    uniform,
+)
 from softfloat.functional import add, quantize, subtract
 from softfloat.rounding import as_rounding
 
@@ -42,7 +48,7 @@ def sum_by(algorithm, x, fmt, *, rounding="ties_to_even", seed=0):
     Those of ALGORITHMS; "sorted" (recursive, ascending magnitudes), "sumk" (two passes of error-free
     transformations, then a sum that is compensated: SumK with K = 3) and "exact" (rounded once).
     """
-    fmt, options = as_format(fmt), options_of(rounding, seed)
+    fmt, options = as_floating(fmt), options_of(rounding, seed)
     if algorithm == "exact":
         return exact_sum(x, fmt, axis=-1, **options)
     if algorithm == "sorted":
@@ -94,7 +100,7 @@ def sum_algorithms(fmt="binary32", n=131072, *, trials=5, rounding="ties_to_even
 
     Table: n, and for each algorithm the root mean square over the trials.
     """
-    fmt, rounding, trials = as_format(fmt), as_rounding(rounding), checked_count("trials", trials)
+    fmt, rounding, trials = as_floating(fmt), as_rounding(rounding), checked_count("trials", trials)
     sizes, names = sizes_up_to(n, 128, 2), [*ALGORITHMS, "sorted", "exact"]
     terms = quantize(uniform(seed, trials, sizes[-1]), fmt)
     exact = {size: exact_sum(terms[:, :size], None, axis=1) for size in sizes}
@@ -143,7 +149,7 @@ def chunked_dot(
     ((chunk + n/chunk) u). Facts: exact, and the mean, its 95 % interval and the deviation of stochastic rounding
     without chunks.
     """
-    fmt, n = as_format(fmt), checked_count("n", n)
+    fmt, n = as_floating(fmt), checked_count("n", n)
     trials = checked_count("trials", trials)
     half = math.sqrt(3)
     terms = quantize(1 + half * (2 * uniform(seed, n) - 1), fmt)
@@ -186,7 +192,7 @@ def chunked_dot(
         settings={"format": fmt.label, "n": n, "chunks": list(map(int, chunks)), "trials": trials, "seed": seed},
         facts={
             "exact": float(exact), "stochastic_mean": mean, "mean_low": low, "mean_high": high,
-            "stochastic_deviation": float(np.std(drawn, ddof=1)) if trials > 1 else math.nan,
+            "stochastic_deviation": deviation(drawn),
         },
         arrays=table,
         panels=(Panel("terms in a chunk", "sum", lines, x_scale="log2"),),
@@ -200,7 +206,7 @@ def condition_sweep(fmt="binary32", n=100, *, algorithms=("recursive", "neumaier
     Errors follow u cond, u + u**2 cond and u + u**3 cond, so that each reaches 1 at another power of 1/u. Table:
     condition (geometric mean of the true ones of the trials) and the median error of each algorithm, at most 1.
     """
-    fmt, trials = as_format(fmt), checked_count("trials", trials)
+    fmt, trials = as_floating(fmt), checked_count("trials", trials)
     u = fmt.unit_roundoff
     top = min(FOLDS * fmt.precision + fmt.precision / 2, fmt.emax - 4)
     targets = 2.0 ** np.linspace(4, top, checked_count("points", points, 2))
