@@ -155,6 +155,9 @@ def test_axes_layouts_and_errors():
     assert np.array_equal(analysis.exact_sum(x[::-1, :, ::2], axis=0), x[:, :, ::2].sum(0))
     assert np.array_equal(analysis.exact_dot(x[0], np.arange(4.0)), x[0] @ np.arange(4.0))
     assert analysis.exact_sum(x, None, axis=2)[1, 0] == 54
+    assert np.array_equal(analysis.exact_sum(x, axis=(0, -1)), x.sum((0, 2)))
+    assert analysis.exact_sum(x[:, :, :0], axis=(1, 2)).tolist() == [0.0, 0.0]
+    assert analysis.exact_sum(x[:0], axis=1).shape == (0, 4)
     with pytest.raises(ValueError, match="last axes of one length"):
         analysis.exact_dot(np.ones(3), np.ones(4))
     with pytest.raises(TypeError, match="not rounded"):

@@ -23,7 +23,7 @@ _OWN = "that of the operands"  # where no format is given: that of a SoftArray, 
 
 
 def exact_sum(x, fmt=_OWN, axis=None, **options):
-    """The exact sum of the elements, over one axis or over all, rounded once to fmt. Any number of terms.
+    """The exact sum of the elements, over an axis, over several, or over all, rounded once to fmt. Any number of terms.
 
     x : what `softfloat.quantize` takes, Fraction and large integers included.
     fmt : any format, by default that of a SoftArray or else binary64; None for the exact value, a Fraction (a float
@@ -79,10 +79,13 @@ def _operand(x):
 
 
 def _along(x, axis):
-    """x with the axis of the sum last; all elements in C order where it is None."""
+    """x with the axis of the sum last, or several as one; all elements in C order where it is None."""
     if axis is None:
         return x.reshape(-1)
-    return np.moveaxis(x, axis, -1)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    moved = np.moveaxis(x, axes, range(-len(axes), 0))
+    kept = moved.ndim - len(axes)
+    return moved.reshape(*moved.shape[:kept], math.prod(moved.shape[kept:]))
 
 
 def _result_format(fmt, soft):

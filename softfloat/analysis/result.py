@@ -52,7 +52,7 @@ class Published:
     ours: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Study:
     """The result of a study. Its facts and arrays are attributes too: `associativity(fmt).differ`.
 
