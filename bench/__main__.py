@@ -13,6 +13,7 @@ SUITES = (
     "arithmetic",
     "elementary",
     "sums",
+    "analysis",
     "matmul",
     "convolution",
     "engines",

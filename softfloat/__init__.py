@@ -150,7 +150,7 @@ from softfloat.rounding import Rounding
 from softfloat.status import status
 
 if TYPE_CHECKING:
-    from softfloat import engines, scalar
+    from softfloat import analysis, engines, scalar
     from softfloat.audit import audit
     from softfloat.contractions import (
         conv1d,
@@ -171,6 +171,7 @@ __version__ = "0.1.0"
 
 # Loaded by the first use: (module, name in it, or None for the module itself).
 _ON_FIRST_USE: dict[str, tuple[str, str | None]] = {
+    "analysis": ("softfloat.analysis", None),
     "audit": ("softfloat.audit", "audit"),
     "engines": ("softfloat.engines", None),
     "scalar": ("softfloat.scalar", None),
@@ -218,6 +219,7 @@ __all__ = [
     "SoftArray",
     "absolute",
     "add",
+    "analysis",
     "arange",
     "arccos",
     "arccosh",

@@ -13,6 +13,7 @@ SHOWS = {
     "rounding_modes": "bfloat16  lies in",
     "status_flags": "float8_e5m2",
     "user_kernel": "operations that left their format: 0",
+    "summation_order": "binary16: ",
     "stochastic_sum": "ties_to_even  mean 1.000, standard deviation 0.000",
 }
 

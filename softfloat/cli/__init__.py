@@ -1,4 +1,4 @@
-"""The command `softfloat`: formats (info), numbers in them (show), training in them (train).
+"""The command `softfloat`: formats (info), numbers in them (show), training (train), accuracy studies (study).
 
 typer and rich are imported when a command runs, so that the package does without them.
 """
@@ -119,6 +119,18 @@ def train(**options):
         raise UsageError(error) from None
 
 
+def study(name, **options):
+    """softfloat study: hands the options to softfloat.analysis, which documents them."""
+    try:
+        from softfloat.analysis.command import study_command
+
+        return study_command(name, **options)
+    except (ValueError, TypeError, ImportError, OSError) as error:
+        if os.environ.get("SOFTFLOAT_TRACEBACK"):
+            raise
+        raise UsageError(error) from None
+
+
 # ---------------------------------------------------------------- options
 def _application():
     import typer
@@ -131,7 +143,7 @@ def _application():
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
-        help="Floating point of any format: look at formats, at numbers in them, train in them.",
+        help="Floating point of any format: look at formats and numbers, train in them, study their errors.",
     )
 
     def print_version(wanted: bool):
@@ -187,7 +199,48 @@ def _application():
         show(numbers, list(names), rounding, seed, saturate, codes, as_json)
 
     _add_train(app, option, json_option)
+    _add_study(app, option, json_option)
     return app
+
+
+def _add_study(app, option, json_option):
+    import typer
+
+    name_argument = typer.Argument(metavar="NAME", help="A study, or all; none: list them.")
+    format_option = option(
+        "--format", metavar="NAMES", text="Format of the study; with commas where it takes several."
+    )
+    n_option = option(
+        "--n", metavar="N", text="Number of terms, steps or rows: what the study varies."
+    )
+    seed_option = option("--seed", metavar="N", text="Of random data and stochastic rounding.")
+    rounding_option = option("--rounding", metavar="MODE", text="Where the study has one.")
+    out_option = option(
+        "--out",
+        metavar="FILE",
+        text="PNG, SVG, PDF, CSV or JSON by suffix, more than once too; for all: a folder.",
+    )
+    set_option = option("--set", metavar="KEY=VALUE", text="Any other argument of the study.")
+
+    @app.command("study")
+    def study_command(
+        name: Annotated[str | None, name_argument] = None,
+        fmt: Annotated[str | None, format_option] = None,
+        n: Annotated[int | None, n_option] = None,
+        seed: Annotated[int | None, seed_option] = None,
+        rounding: Annotated[str | None, rounding_option] = None,
+        out: Annotated[list[str] | None, out_option] = None,
+        settings: Annotated[list[str] | None, set_option] = None,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Accuracy studies: a table and a figure each, measured beside the theory.
+
+        An interrupted study that has --out goes on where it was when the same command is given again.
+        """
+        return study(
+            name, fmt=fmt, n=n, seed=seed, rounding=rounding, out=out or (), settings=settings or (),
+            as_json=as_json,
+        )  # fmt: skip
 
 
 def _add_train(app, option, json_option):

@@ -1,0 +1,374 @@
+"""Matrix products on engines and in accumulators of any width; linear systems in low precision, and their refinement.
+
+Sources: DeepSeek-V3 technical report, arXiv:2412.19437v2 (2024), section 3.3.2, for the FP8 accumulator; Blanchard et
+al., Mixed precision block fused multiply-add: error analysis and application to GPU tensor cores (2020); Higham
+(2002), ch. 9; Carson and Higham, Accelerating the solution of linear systems by iterative refinement in three
+precisions (2018).
+"""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from softfloat import engines, products
+from softfloat.analysis.exact import exact_dot
+from softfloat.analysis.measures import dot_backward_error, relative_error
+from softfloat.analysis.result import BOUND, Line, Panel, Published, Study, measured
+from softfloat.analysis.statistics import as_floating, checked_count, normal, options_of, uniform
+from softfloat.format import Format
+from softfloat.formats import binary32, binary64
+from softfloat.functional import add, divide, multiply, quantize, subtract
+from softfloat.rounding import as_rounding
+
+DISTRIBUTIONS = {"uniform": uniform, "normal": normal}
+
+
+def _engine(engine):
+    if isinstance(engine, str):
+        known = engines.presets()
+        if engine not in known:
+            raise ValueError(f"unknown engine {engine!r}; choose from {', '.join(known)}")
+        return known[engine]
+    return engine
+
+
+def _drawn(distribution, seed, size, n, fmt):
+    if distribution not in DISTRIBUTIONS:
+        raise ValueError(f'distribution must be "uniform" or "normal", got {distribution!r}')
+    return [
+        quantize(DISTRIBUTIONS[distribution]([seed, i], size, n), fmt, saturate=True).astype(
+            np.float32
+        )
+        for i in (0, 1)
+    ]
+
+
+def matmul_engine(
+    engine="h100_fp8", n=4096, *, size=32, distribution="uniform", promote=128, seed=0
+):
+    """Error of the inner products of a matrix engine against their length, with and without promotion.
+
+    n : the largest length.   size : rows and columns, so that size**2 products are measured.
+    promote : products after which partial sums go to binary32, for the second measurement.
+    Table: n, largest, median and mean (signed: the bias) relative error, promoted_largest, promoted_mean, and backward
+    (the largest backward error).
+    """
+    plain = _engine(engine)
+    promoted = dataclasses.replace(plain, promote=checked_count("promote", promote))
+    lengths = [1 << k for k in range(7, checked_count("n", n, 128).bit_length())]
+    a, b = _drawn(distribution, seed, checked_count("size", size), lengths[-1], plain.inputs[0])
+
+    def errors(length):
+        left, right = a[:, :length], b[:, :length]
+        exact = exact_dot(left[:, None], right[None], None)
+        wide = exact.astype(float)
+        row = []
+        for e in (plain, promoted):
+            c = products.matmul(left, np.ascontiguousarray(right.T), binary32, engine=e)
+            relative = relative_error(c, exact)
+            row += [relative.max(), np.median(relative), np.mean((c - wide) / np.abs(wide))]
+        c = products.matmul(left, np.ascontiguousarray(right.T), binary32, engine=plain)
+        return [*row, dot_backward_error(c, left[:, None], right[None]).max()]
+
+    found = np.array(measured("lengths", lengths, errors)).T
+    names = (
+        "largest",
+        "median",
+        "mean",
+        "promoted_largest",
+        "promoted_median",
+        "promoted_mean",
+        "backward",
+    )
+    table = {"n": np.array(lengths), **dict(zip(names, found, strict=True))}
+    lines = (
+        Line("largest", lengths, table["largest"]),
+        Line("median", lengths, table["median"]),
+        Line(f"promoted every {promote}: largest", lengths, table["promoted_largest"]),
+        Line("n u of binary32", lengths, np.array(lengths) * binary32.unit_roundoff, BOUND),
+    )
+    published = ()
+    if plain.name == "h100_fp8" and 4096 in lengths:
+        ours = f"{table['largest'][lengths.index(4096)]:.2%} ({distribution} numbers)"
+        source = "DeepSeek-V3 (2024), 3.3.2; distribution and norm are not stated there"
+        published = (Published("largest relative error, K = 4096", "nearly 2 %", source, ours),)
+    return Study(
+        name="matmul_engine",
+        title=f"Error of {plain.name} against the length of its sums",
+        caption=(
+            f"{plain.name}: {size}x{size} inner products of {distribution} numbers in {plain.inputs[0].label} "
+            f"(seed {seed}); evidence for the engine: {plain.evidence}."
+        ),
+        settings={"engine": plain.name, "n": lengths[-1], "size": size, "distribution": distribution,
+                  "promote": promote, "seed": seed},
+        arrays=table,
+        panels=(Panel("n", "relative error", lines, x_scale="log2", y_scale="log"),),
+        published=published,
+    )  # fmt: skip
+
+
+def accumulator_width(fmt="float8_e4m3fn", n=1024, *, bits=range(4, 25), size=16, tolerance=1e-3,
+                      distribution="normal", seed=0):  # fmt: skip
+    """Backward error of products of narrow numbers against the significand bits of the accumulator (8 exponent bits).
+
+    Products are exact, each addition is rounded. Table: bits, nearest, zero (truncated) and bound (n u). Facts:
+    smallest, the fewest bits whose error to nearest is below the tolerance, or None.
+    """
+    fmt, n, bits = as_floating(fmt), checked_count("n", n), [int(b) for b in bits]
+    a, b = _drawn(distribution, seed, checked_count("size", size), n, fmt)
+    right = np.ascontiguousarray(b.T)
+
+    def errors(key):
+        mode, width = key
+        wide = Format(8, width)
+        c = products.matmul(a, right, wide, product=None, rounding=mode)
+        return dot_backward_error(c, a[:, None], b[None]).max()
+
+    modes = ("ties_to_even", "toward_zero")
+    keys = [(mode, width) for mode in modes for width in bits]
+    nearest, zero = np.reshape(measured("widths", keys, errors), (2, len(bits)))
+    bound = np.minimum(n * 2.0 ** -(np.array(bits) + 1.0), 1)
+    good = [width for width, e in zip(bits, nearest, strict=True) if e < tolerance]
+    lines = (
+        Line("to nearest", bits, nearest),
+        Line("toward zero", bits, zero),
+        Line("n u", bits, bound, BOUND),
+        Line(f"tolerance {tolerance:g}", bits, tolerance, BOUND),
+    )
+    return Study(
+        name="accumulator_width",
+        title=f"How wide an accumulator of {n:,} products of {fmt.label} must be",
+        caption=(
+            f"{distribution} numbers in {fmt.label} (seed {seed}), {size}x{size} inner products of {n:,} exact "
+            "products; accumulators of 8 exponent bits, sequential; the largest backward error."
+        ),
+        settings={"format": fmt.label, "n": n, "bits": bits, "size": size, "tolerance": tolerance,
+                  "distribution": distribution, "seed": seed},
+        facts={"smallest": good[0] if good else None},
+        arrays={"bits": bits, "nearest": nearest, "zero": zero, "bound": bound},
+        panels=(Panel("significand bits of the accumulator", "backward error", lines, y_scale="log"),),
+    )  # fmt: skip
+
+
+def matmul_block(fmt="bfloat16", n=4096, *, blocks=(1, 4, 16, 64, 256, 1024, 4096), outer="binary32", size=8,
+                 distribution="uniform", seed=0):  # fmt: skip
+    """Backward error of inner products against the block of their sums, added in the same format or in a wider one.
+
+    Products and the sums within a block are rounded to fmt. Table: block, same (the sums of blocks are added in fmt),
+    wide (in `outer`) and bound ((b + n/b) u, of the first). A block of all n terms, or of one, is the plain sum.
+    """
+    fmt, outer, n = as_floating(fmt), as_floating(outer), checked_count("n", n)
+    blocks = [checked_count("a block", int(b)) for b in blocks]
+    a, b = _drawn(distribution, seed, checked_count("size", size), n, fmt)
+    right = np.ascontiguousarray(b.T)
+
+    def errors(block):
+        row = []
+        for wide in (fmt, outer):
+            c = products.matmul(
+                a,
+                right,
+                wide,
+                product=fmt,
+                accumulator=fmt,
+                order="blocked",
+                block=block,
+                outer=wide,
+            )
+            row.append(dot_backward_error(c, a[:, None], b[None]).max())
+        return row
+
+    same, wide = np.array(measured("blocks", blocks, errors)).T
+    sizes = np.minimum(blocks, n)
+    bound = np.minimum((sizes + n / sizes) * fmt.unit_roundoff, 1)
+    lines = (
+        Line(f"blocks added in {fmt.label}", blocks, same),
+        Line(f"blocks added in {outer.label}", blocks, wide),
+        Line("(b + n/b) u", blocks, bound, BOUND),
+    )
+    return Study(
+        name="matmul_block",
+        title=f"Inner products of {n:,} terms in {fmt.label}, summed in blocks",
+        caption=(
+            f"{size}x{size} inner products of {n:,} {distribution} numbers in {fmt.label} (seed {seed}), products and "
+            f"blocks in {fmt.label}; the largest backward error."
+        ),
+        settings={"format": fmt.label, "n": n, "blocks": blocks, "outer": outer.label, "size": size,
+                  "distribution": distribution, "seed": seed},
+        arrays={"block": blocks, "same": same, "wide": wide, "bound": bound},
+        panels=(Panel("terms in a block", "backward error", lines, x_scale="log2", y_scale="log"),),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- linear systems
+def lu(a, fmt, **options):
+    """(L and U in one array, row order) of a square matrix, partial pivoting, every operation rounded to fmt.
+
+    Raises numpy.linalg.LinAlgError, a ValueError, where a pivot is zero.
+    """
+    a = np.array(quantize(a, fmt, **options))
+    order = np.arange(len(a))
+    for k in range(len(a) - 1):
+        pivot = k + int(np.argmax(np.abs(a[k:, k])))
+        a[[k, pivot]], order[[k, pivot]] = a[[pivot, k]], order[[pivot, k]]
+        if a[k, k] == 0:
+            raise np.linalg.LinAlgError(
+                f"the matrix is singular in {as_floating(fmt).label}: pivot {k} is zero"
+            )
+        own = _numbered(options, 3 * k)
+        a[k + 1 :, k] = divide(a[k + 1 :, k], a[k, k], fmt, **own[0])
+        update = multiply(a[k + 1 :, k, None], a[None, k, k + 1 :], fmt, **own[1])
+        a[k + 1 :, k + 1 :] = subtract(a[k + 1 :, k + 1 :], update, fmt, **own[2])
+    if a[-1, -1] == 0:
+        raise np.linalg.LinAlgError(
+            f"the matrix is singular in {as_floating(fmt).label}: the last pivot is zero"
+        )
+    return a, order
+
+
+def solve_lu(factors, order, b, fmt, **options):
+    """x of A x = b from `lu`, by rows of updates, every operation rounded to fmt."""
+    x, n = np.array(quantize(b, fmt, **options))[order], len(b)
+    for k in range(n):
+        own = _numbered(options, 3 * (n + k))
+        x[k + 1 :] = subtract(
+            x[k + 1 :], multiply(factors[k + 1 :, k], x[k], fmt, **own[0]), fmt, **own[1]
+        )
+    for k in range(n - 1, -1, -1):
+        own = _numbered(options, 3 * (2 * n + k))
+        x[k] = divide(x[k], factors[k, k], fmt, **own[0])
+        x[:k] = subtract(x[:k], multiply(factors[:k, k], x[k], fmt, **own[1]), fmt, **own[2])
+    return x
+
+
+def _numbered(options, first):
+    """The options of three operations in a row, each with a stream of its own where one is needed."""
+    return [options | ({"stream": first + i} if "seed" in options else {}) for i in range(3)]
+
+
+def residual_error(a, x, b):
+    """Normwise backward error |b - A x| / (|A| |x|) in the infinity norm, the residual exact."""
+    extended = np.concatenate((np.asarray(a, float), -np.asarray(b, float)[:, None]), axis=1)
+    residual = exact_dot(extended, np.append(np.asarray(x, float), 1.0), binary64)
+    size = np.abs(a).sum(axis=1).max() * np.abs(x).max()
+    return float(np.abs(residual).max() / size)
+
+
+def lu_backward(fmt="binary16", n=100, *, trials=5, rounding="ties_to_even", seed=0):
+    """Backward error of linear systems solved by LU with partial pivoting in one format, against their size.
+
+    Matrices uniform in [-1, 1), right sides A times ones. Table: n, mean and largest error of the trials, bound
+    (gamma_3n, here 3 n u, at most 1) and probabilistic (sqrt(3 n) u).
+    """
+    fmt, rounding, trials = as_floating(fmt), as_rounding(rounding), checked_count("trials", trials)
+    sizes = sorted({int(round(v)) for v in np.geomspace(4, max(checked_count("n", n, 4), 5), 6)})
+
+    def error(key):
+        size, trial = key
+        a = np.asarray(quantize(2 * uniform([seed, size, trial], size, size) - 1, fmt), float)
+        b = np.asarray(quantize(a.sum(axis=1), fmt), float)
+        options = options_of(rounding, seed + trial)
+        factors, order = lu(a, fmt, **options)
+        return residual_error(a, solve_lu(factors, order, b, fmt, **options), b)
+
+    keys = [(size, trial) for size in sizes for trial in range(trials)]
+    found = np.reshape(measured("systems", keys, error), (len(sizes), trials))
+    u, count = fmt.unit_roundoff, np.array(sizes)
+    table = {"n": count, "mean": found.mean(axis=1), "largest": found.max(axis=1),
+             "bound": np.minimum(3 * count * u, 1), "probabilistic": np.sqrt(3 * count) * u}  # fmt: skip
+    lines = (
+        Line(
+            "mean of the trials", sizes, table["mean"], low=found.min(axis=1), high=table["largest"]
+        ),
+        Line("3 n u", sizes, table["bound"], BOUND),
+        Line("sqrt(3 n) u", sizes, table["probabilistic"], BOUND),
+    )
+    return Study(
+        name="lu_backward",
+        title=f"Linear systems by LU in {fmt.label}: errors stay far below the bound",
+        caption=(
+            f"{fmt.label}, {rounding}, partial pivoting; uniform matrices, {trials} a size (seed {seed}), "
+            "band: their range."
+        ),
+        settings={
+            "format": fmt.label,
+            "n": sizes[-1],
+            "trials": trials,
+            "rounding": str(rounding),
+            "seed": seed,
+        },
+        arrays=table,
+        panels=(Panel("n", "normwise backward error", lines, x_scale="log", y_scale="log"),),
+    )
+
+
+def refinement(
+    fmt="binary16",
+    n=60,
+    *,
+    working="binary32",
+    residual="binary64",
+    condition=100.0,
+    steps=8,
+    seed=0,
+):
+    """Iterative refinement in three precisions: LU in fmt, x in `working`, residuals in `residual`.
+
+    The matrix has singular values from 1 down to 1/condition, geometrically. Convergence needs u_f condition < 1
+    (Carson and Higham 2018). Table: step, forward (relative to the exact solution in the infinity norm) and backward.
+    """
+    low, work, fine = as_floating(fmt), as_floating(working), as_floating(residual)
+    n, steps = checked_count("n", n, 2), checked_count("steps", steps)
+    rng = np.random.default_rng(seed)
+    q1, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    q2, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    a = np.asarray(quantize((q1 * np.geomspace(1, 1 / condition, n)) @ q2, work), float)
+    b = np.asarray(quantize(rng.standard_normal(n), work), float)
+    truth = _true_solution(a, b)
+    factors, order = lu(a, low)
+    x, rows = np.asarray(quantize(solve_lu(factors, order, b, low), work), float), []
+    for _ in range(steps + 1):
+        rows.append([np.abs(x - truth).max() / np.abs(truth).max(), residual_error(a, x, b)])
+        rest = np.asarray(
+            products.matmul(np.c_[a, -b], np.append(x, 1.0), fine, product=None), float
+        )
+        size = np.abs(rest).max()
+        if not (size > 0 and math.isfinite(size)):
+            rows += [rows[-1]] * (steps + 1 - len(rows))
+            break
+        correction = solve_lu(
+            factors, order, -rest / size, low
+        )  # scaled: binary16 has no range to waste
+        step = np.asarray(multiply(np.asarray(correction, float), size, work), float)
+        x = np.asarray(add(x, step, work), float)
+    forward, backward = np.array(rows).T
+    table = {"step": np.arange(steps + 1), "forward": forward, "backward": backward}
+    lines = (
+        Line("forward error", table["step"], forward),
+        Line("backward error", table["step"], backward),
+        Line(f"u of {work.label}", table["step"], work.unit_roundoff, BOUND),
+        Line(f"u of {low.label}", table["step"], low.unit_roundoff, BOUND),
+    )
+    return Study(
+        name="refinement",
+        title=f"Refinement: LU in {low.label}, results as good as {work.label}",
+        caption=(
+            f"n = {n}, condition number {condition:g} (seed {seed}); LU in {low.label}, x in {work.label}, residual in "
+            f"{fine.label}."
+        ),
+        settings={"format": low.label, "n": n, "working": work.label, "residual": fine.label,
+                  "condition": condition, "steps": steps, "seed": seed},
+        facts={"final_forward": float(forward[-1]), "final_backward": float(backward[-1])},
+        arrays=table,
+        panels=(Panel("refinement step", "error", lines, y_scale="log"),),
+    )  # fmt: skip
+
+
+def _true_solution(a, b):
+    """x of A x = b to binary64, by refinement with exact residuals."""
+    x = np.linalg.solve(a, b)
+    for _ in range(5):
+        extended = np.concatenate((a, -b[:, None]), axis=1)
+        x = x - np.linalg.solve(a, exact_dot(extended, np.append(x, 1.0), binary64))
+    return x

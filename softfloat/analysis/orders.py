@@ -1,0 +1,142 @@
+"""What the order of a sum does to its result: all permutations of a few terms, random ones of many.
+
+Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), section 4.2: the error of any order is at most
+gamma_{n-1} sum |x_i|, with gamma_k = k u / (1 - k u).
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+from softfloat import reductions
+from softfloat.analysis.exact import exact_sum
+from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
+from softfloat.analysis.statistics import (
+    as_floating,
+    checked_count,
+    is_stochastic,
+    normal,
+    options_of,
+)
+from softfloat.functional import quantize
+from softfloat.operands import Held
+from softfloat.rounding import EVEN, MODES, as_rounding
+
+EXHAUSTIVE_TERMS = 8  # 40,320 permutations
+BATCH_NUMBERS = 1 << 22  # of permuted terms at a time
+
+
+def gamma(k, fmt, rounding="ties_to_even"):
+    """k u / (1 - k u), infinite from k u = 1 on; u is 2**-p to nearest, 2**(1-p) in other modes."""
+    product = k * roundoff(fmt, rounding)
+    return product / (1 - product) if product < 1 else math.inf
+
+
+def roundoff(fmt, rounding="ties_to_even"):
+    """The largest relative error of one rounding in the normal range."""
+    return fmt.unit_roundoff if MODES[as_rounding(rounding)] in (EVEN, EVEN + 1) else fmt.epsilon
+
+
+def order_sweep(
+    x=None,
+    fmt=None,
+    *,
+    trials=2000,
+    order="sequential",
+    rounding="ties_to_even",
+    seed=0,
+    n=256,
+    **how,
+):
+    """The sums of the terms of x in many orders: all of them up to 8 terms, else `trials` random permutations.
+
+    x : terms, a SoftArray or any array; each is rounded to fmt first. Without x: n normal variates of this seed.
+    fmt : by default that of a SoftArray, else binary16.   order, how : as for softfloat.sum: accumulator, block, ...
+    Arrays: values (the distinct results, ascending) and counts. Extra: all_values (one for each order). Facts:
+    distinct, lowest, highest, spread, deviation, exact (rounded to binary64), bound (Higham's, on |error|) and
+    predicted_deviation, u / sqrt(3) * sqrt(sum of squared partial sums) of the given order.
+    """
+    fmt = as_floating(fmt if fmt is not None else x._format if isinstance(x, Held) else "binary16")
+    rounding, trials = as_rounding(rounding), checked_count("trials", trials)
+    drawn = x is None
+    if drawn:
+        x = normal(seed, checked_count("n", n, 2))
+    terms = np.asarray(quantize(x._values if isinstance(x, Held) else x, fmt)).reshape(-1)
+    size = checked_count("the number of terms", terms.size, 2)
+    every = size <= EXHAUSTIVE_TERMS and not is_stochastic(rounding)
+    total = math.factorial(size) if every else trials
+    batch = max(1, BATCH_NUMBERS // size)
+
+    def sums(first):
+        stop = min(total, first + batch)
+        rows = terms[_orders(size, first, stop, every, seed)]
+        options = options_of(rounding, seed) | how
+        if is_stochastic(rounding):
+            options["offset"] = first
+        return reductions.sum(rows, fmt, axis=1, order=order, **options)
+
+    found = np.concatenate(
+        [np.asarray(v) for v in measured("orders", range(0, total, batch), sums)]
+    )
+    values, counts = np.unique(found, return_counts=True)
+    facts = _facts(found, values, terms, fmt, rounding)
+    drawn_text = f"{size} normal variates (seed {seed})" if drawn else f"{size} given terms"
+    orders = f"all {total:,} orders" if every else f"{total:,} random orders (seed {seed})"
+    return Study(
+        name="order_sweep",
+        title=f"One sum, {facts['distinct']} results: the order decides in {fmt.label}",
+        caption=f"{fmt.label}, {rounding}, {order} sums of {drawn_text} in {orders}.",
+        settings={
+            "format": fmt.label,
+            "n": size,
+            "orders": total,
+            "exhaustive": every,
+            "order": order,
+        }
+        | {"rounding": str(rounding), "seed": seed},
+        facts=facts,
+        arrays={"values": values, "counts": counts},
+        extra={"all_values": found},
+        panels=(_panel(values, counts, facts),),
+    )
+
+
+def _orders(size, first, stop, every, seed):
+    """Permutations number first to stop, as an integer array; each random one has a generator of its own."""
+    if every:
+        chosen = itertools.islice(itertools.permutations(range(size)), first, stop)
+        return np.array(list(chosen))
+    return np.stack(
+        [np.random.default_rng([seed, i]).permutation(size) for i in range(first, stop)]
+    )
+
+
+def _facts(found, values, terms, fmt, rounding):
+    wide = terms.astype(float)
+    partial = np.cumsum(wide)[1:]
+    u = roundoff(fmt, rounding)
+    return {
+        "distinct": int(values.size),
+        "lowest": float(values.min()),
+        "highest": float(values.max()),
+        "spread": float(values.max() - values.min()),
+        "deviation": float(found.astype(float).std()),
+        "predicted_deviation": float(u / math.sqrt(3) * math.sqrt(np.sum(partial**2))),
+        "exact": float(exact_sum(terms)),
+        "bound": float(gamma(terms.size - 1, fmt, rounding) * exact_sum(np.abs(terms), "binary64")),
+    }
+
+
+def _panel(values, counts, facts):
+    lines = (Line("orders with this result", values, counts),)
+    if math.isfinite(facts["exact"]):
+        top = [0, int(counts.max())]
+        lines += (Line("exact sum", [facts["exact"]] * 2, top, REFERENCE),)
+        ends = [facts["exact"] - facts["bound"], facts["exact"] + facts["bound"]]
+        span = max(facts["spread"], abs(facts["exact"]) * 1e-6)
+        if facts["bound"] < 20 * span:
+            lines += tuple(Line("Higham's bound", [end] * 2, top, BOUND) for end in ends[:1])
+            lines += (Line("", [ends[1]] * 2, top, BOUND),)
+    note = f"results (Higham's bound: {facts['exact']:.5g} ± {facts['bound']:.3g})"
+    return Panel(note, "number of orders", lines, kind="points")
