@@ -30,7 +30,8 @@ _active: ContextVar[_State | None] = ContextVar("softfloat_rounding", default=No
 class rounding:
     """Round operators and NumPy functions on SoftArrays in this mode inside the block.
 
-    mode : Rounding or its name.   saturate, seed, random_bits, variant : as for `quantize`.
+    mode : Rounding or its name.   saturate, seed, variant : as for `quantize`.
+    random_bits : 1..32, by default what each function takes by itself: 24, but 13 for products of arrays.
     stream : 0..2**32 - 1, to tell apart blocks of one seed.
 
     >>> import softfloat as sf
@@ -47,17 +48,20 @@ class rounding:
         saturate=False,
         seed=None,
         stream=0,
-        random_bits=24,
+        random_bits=None,
         variant="A",
     ):
-        checked = Choice(mode, saturate, seed, 0, 0, None, random_bits, variant)
+        bits = 24 if random_bits is None else random_bits
+        checked = Choice(mode, saturate, seed, 0, 0, None, bits, variant)
         self._stream = _integer("stream", stream, 0, (1 << _STREAM_BITS) - 1) << _STREAM_BITS
         self.random = checked.mode >= STOCHASTIC
         self.options = {"rounding": str(checked.rounding)}
         if saturate is not False:
             self.options["saturate"] = saturate
         if self.random:
-            self.options |= {"seed": seed, "random_bits": random_bits, "variant": variant}
+            self.options |= {"seed": seed, "variant": variant}
+            if random_bits is not None:
+                self.options["random_bits"] = random_bits
 
     def __enter__(self):
         _active.set(_State(self, 0, _active.get()))

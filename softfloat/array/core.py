@@ -86,7 +86,7 @@ class SoftArray(Held):
     T = property(lambda self: self._view(self._values.T))
     mT = property(lambda self: self._view(self._values.mT))  # noqa: N815
     real = property(lambda self: self)
-    imag = property(np.imag)
+    imag = property(np.imag, doc="The imaginary part of real numbers: zeros.")
     flat = property(lambda self: Flat(self), doc="The elements in C order, to be read and set.")
     base = property(lambda self: self._values.base)
     flags = property(lambda self: self._values.flags)
