@@ -109,7 +109,7 @@ def test_pairs_of_8_bit_operands_are_rounded_correctly(name):
         )
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("fmt", NARROW)
 @pytest.mark.parametrize("name", mpfr.BINARY)
 def test_all_pairs_of_8_bit_operands_are_rounded_correctly(name, fmt):
@@ -124,7 +124,7 @@ def test_16_bit_operands_are_rounded_correctly(name):
         check(name, operands_for(name, fmt, 300), package_format(fmt), MODES)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("fmt", MIDDLE)
 @pytest.mark.parametrize("name", mpfr.UNARY)
 def test_every_16_bit_operand_is_rounded_correctly_in_every_mode(name, fmt):
@@ -138,7 +138,7 @@ def test_wide_operands_are_rounded_correctly(name):
         check(name, operands_for(name, fmt, 250), package_format(fmt), MODES)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("fmt", WIDE)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_many_wide_operands_are_rounded_correctly(name, fmt):
@@ -361,7 +361,7 @@ def test_124_bits_have_the_stated_error_and_any_number_of_bits_none(name):
             assert -1 < (abs(exact) - cut) / Fraction(2) ** (exponent - 123) < 2, row
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", mpfr.UNARY)
 def test_every_16_bit_operand_has_the_stated_error(name):
     """binary16 and bfloat16 in one: a result that is known so well is rounded correctly in every mode."""
@@ -385,7 +385,7 @@ def test_every_16_bit_operand_has_the_stated_error(name):
         assert abs(((high << 62) | low) - units) < allowed, v
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_quick_way_and_the_definition_agree(name):
     rng = np.random.default_rng(11)

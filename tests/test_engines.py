@@ -351,7 +351,7 @@ def random_engine(seed):
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(30), *(pytest.param(s, marks=pytest.mark.exhaustive) for s in range(30, 400))]
+    "seed", [*range(30), *(pytest.param(s, marks=pytest.mark.sweep) for s in range(30, 400))]
 )
 def test_any_engine_equals_the_model_in_fractions(seed):
     engine = random_engine(seed)

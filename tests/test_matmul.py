@@ -32,7 +32,7 @@ FORMATS = {
     "e2m8": sf.Format(2, 8),
     "e7m5_bias100": sf.Format(7, 5, bias=100),
 }
-EXHAUSTIVE = pytest.mark.exhaustive
+EXHAUSTIVE = pytest.mark.sweep
 SHAPES = [
     (0, 3, 2),
     (3, 0, 2),
@@ -231,7 +231,7 @@ def test_blocks_by_the_kernels_are_the_definition(block, options):
         assert_same_bits(got, defined(a, b, "bfloat16", c=c, **options))
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("seed", range(20))
 def test_any_formats_and_modes_together(seed):
     rng = np.random.default_rng(seed)
@@ -285,7 +285,7 @@ def test_products_and_sums_are_cut_as_claimed(digits, p):
         assert cut(C - x, digits) - C == -cut(x, p)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("p", range(2, 12))
 def test_every_product_of_23_digits_is_cut_to_nearest(p):
     """The rule for products in float32 itself, over all significands of 23 digits."""

@@ -55,7 +55,7 @@ DEFAULT = {
 
 def thinned(cases):
     """Cases as parameters: those not in DEFAULT are long."""
-    long = pytest.mark.exhaustive
+    long = pytest.mark.sweep
     return [pytest.param(*c, marks=() if c in DEFAULT else long) for c in cases]
 
 

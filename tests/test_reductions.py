@@ -28,7 +28,7 @@ FORMATS = [
 ]
 ORDERS = ("sequential", "pairwise", "lanes", "blocked", "kahan", "neumaier")
 BLOCK = 5
-ALL = pytest.param(True, marks=pytest.mark.exhaustive)  # of the cases of a test
+ALL = pytest.param(True, marks=pytest.mark.sweep)  # of the cases of a test
 
 
 def some(cases, name, whole, count=2):
@@ -233,7 +233,7 @@ def test_sum_is_the_naive_loop(whole, rounding, order):
 @pytest.mark.parametrize(
     "product",
     [None, "binary16"]
-    + [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("float8_e5m2", "binary32")],
+    + [pytest.param(name, marks=pytest.mark.sweep) for name in ("float8_e5m2", "binary32")],
 )
 @pytest.mark.parametrize("rounding", ["ties_to_even", "toward_negative", "stochastic"])
 def test_matmul_is_the_naive_loop(rounding, product, order):
@@ -470,7 +470,7 @@ def scaled(fmt, scale, shape, seed=4):
 @pytest.mark.parametrize(
     ("name", "accumulator"),
     [("bfloat16", None), ("bfloat16", "binary32")]
-    + [pytest.param(n, None, marks=pytest.mark.exhaustive) for n in ("binary16", "e8m14")],
+    + [pytest.param(n, None, marks=pytest.mark.sweep) for n in ("binary16", "e8m14")],
 )
 def test_fast_sums_are_the_definition(paths, name, accumulator, how):
     fmt = sf.as_format(name)
@@ -540,8 +540,8 @@ def one_thread():
     [
         ("bfloat16", None),
         ("bfloat16", "binary32"),
-        pytest.param("binary16", "e8m10", marks=pytest.mark.exhaustive),
-        pytest.param("binary32", "bfloat16", marks=pytest.mark.exhaustive),
+        pytest.param("binary16", "e8m10", marks=pytest.mark.sweep),
+        pytest.param("binary32", "bfloat16", marks=pytest.mark.sweep),
     ],
 )
 def test_blocks_and_their_sums_are_formed_together(paths, monkeypatch, one_thread, name, outer):
@@ -575,11 +575,11 @@ def test_blocks_and_their_sums_are_formed_together(paths, monkeypatch, one_threa
     [
         ("bfloat16", "toward_positive"),
         ("bfloat16", "toward_negative"),
-        pytest.param("binary16", "toward_zero", marks=pytest.mark.exhaustive),
-        pytest.param("binary16", "ties_to_away", marks=pytest.mark.exhaustive),
+        pytest.param("binary16", "toward_zero", marks=pytest.mark.sweep),
+        pytest.param("binary16", "ties_to_away", marks=pytest.mark.sweep),
         ("bfloat16", "ties_to_away"),
-        pytest.param("bfloat16", "toward_zero", marks=pytest.mark.exhaustive),
-        pytest.param("binary32", "toward_zero", marks=pytest.mark.exhaustive),
+        pytest.param("bfloat16", "toward_zero", marks=pytest.mark.sweep),
+        pytest.param("binary32", "toward_zero", marks=pytest.mark.sweep),
     ],
 )
 def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
@@ -607,11 +607,11 @@ def test_a_direction_that_no_short_step_keeps_takes_the_whole_form(paths):
     ("name", "rounding"),
     [
         ("bfloat16", "ties_to_even"),
-        pytest.param("binary16", "ties_to_even", marks=pytest.mark.exhaustive),
-        pytest.param("binary32", "ties_to_even", marks=pytest.mark.exhaustive),
-        pytest.param("binary64", "ties_to_even", marks=pytest.mark.exhaustive),
-        pytest.param("e8m14", "ties_to_even", marks=pytest.mark.exhaustive),
-        pytest.param("bfloat16", "toward_negative", marks=pytest.mark.exhaustive),
+        pytest.param("binary16", "ties_to_even", marks=pytest.mark.sweep),
+        pytest.param("binary32", "ties_to_even", marks=pytest.mark.sweep),
+        pytest.param("binary64", "ties_to_even", marks=pytest.mark.sweep),
+        pytest.param("e8m14", "ties_to_even", marks=pytest.mark.sweep),
+        pytest.param("bfloat16", "toward_negative", marks=pytest.mark.sweep),
     ],
 )
 def test_compensated_sums_have_fast_loops(paths, name, rounding, order):

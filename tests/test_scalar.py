@@ -115,7 +115,7 @@ ELEMENTARY_FORMATS = [sf.bfloat16, sf.float8_e4m3fn, sf.binary32, sf.Format(8, 4
         ("exp", 1),
         ("power", 2),
         *(
-            pytest.param(n, k, marks=pytest.mark.exhaustive)
+            pytest.param(n, k, marks=pytest.mark.sweep)
             for n, k in sc.core.ELEMENTARY.items()
             if n not in ("exp", "power")
         ),

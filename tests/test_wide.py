@@ -213,7 +213,7 @@ def test_every_result_is_that_of_the_definition(fmt, operation, rounding):
     assert_loops_are_the_definition(operation, fmt, rounding, 20_000, alone=600)
 
 
-@pytest.mark.exhaustive
+@pytest.mark.sweep
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 def test_a_million_results_an_operation(operation, rounding):
