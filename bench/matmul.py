@@ -1,4 +1,4 @@
-"""Matrix products with every product and sum rounded against sgemm on one thread; sums against np.sum."""
+"""Matrix products with every product and sum rounded against sgemm on one thread."""
 
 import os
 
@@ -7,7 +7,7 @@ import threadpoolctl
 
 import softfloat as sf
 from bench.timing import Row, check_equal, compare
-from softfloat import products, reductions
+from softfloat import products
 
 GOALS = {("bfloat16", 1): 0.34, ("bfloat16", 2): 0.64, ("binary16", 1): 0.25, ("binary16", 2): 0.48}
 SHAPES = [(512, 512, 512), (4096, 64, 64), (64, 64, 64)]
@@ -75,23 +75,6 @@ def variants(cases, dtype):
         yield Row(f"{source} to {fmt} {chosen}", reference, *ratio, goal)
 
 
-def sums(name):
-    """Sums over an axis and in lanes, their first elements checked against the definition (float64 input)."""
-    sf.set_num_threads(1)
-    x = operands((1000, 1000, 1), name)[0]
-    for axis, goal in ((0, 0.5), (1, 0.5)):
-        call = lambda: reductions.sum(x, name, axis)  # noqa: B023, E731
-        part = (x[:, :5] if axis == 0 else x[:5]).astype(np.float64)
-        check_equal(call()[:5], reductions.sum(part, name, axis), f"{name} sum")
-        ratio = compare(lambda: np.sum(x, axis), call, x.size)  # noqa: B023
-        yield Row(f"{name} sum of 1000x1000 over axis {axis}", "np.sum", *ratio, goal)
-    flat = x.reshape(-1)
-    ratio = compare(
-        lambda: np.sum(flat), lambda: reductions.sum(flat, name, order="lanes"), flat.size
-    )
-    yield Row(f"{name} sum of 1e6 in lanes", "np.sum", *ratio, 0.7)
-
-
 def rows():
     threads = os.cpu_count() or 1
     with threadpoolctl.threadpool_limits(1), np.errstate(all="ignore"):
@@ -105,7 +88,6 @@ def rows():
             a, b = operands(SHAPES[0], name)
             b[0, :] = np.inf
             yield row(SHAPES[0], name, 1, "infinities, ", a, b, None)
-            yield from sums(name)
     with threadpoolctl.threadpool_limits(1), np.errstate(all="ignore"):
         yield from variants(VARIANTS, np.float32)
         yield from variants(IN_DOUBLE, np.float64)
