@@ -29,8 +29,7 @@ def operands():
 def thinned(sources):
     """Every second one is long: each is compiled by itself."""
     return [
-        pytest.param(s, marks=pytest.mark.sweep if i % 2 else ())
-        for i, s in enumerate(sources)
+        pytest.param(s, marks=pytest.mark.sweep if i % 2 else ()) for i, s in enumerate(sources)
     ]
 
 
