@@ -32,6 +32,7 @@ from softfloat.backends.threads import get_num_threads, run_parts
 from softfloat.backends.tiles import ABSENT, ROWS, VECTORS, WIDE, WIDTH, tile
 from softfloat.bits import (
     UNKNOWN,
+    borrowed,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
 )
@@ -189,23 +190,16 @@ def contraction(quick, middle, universal, width):
                 copy_out(spare, panel, C, i, height, j, count)
 
     @jit
-    def contract_box(A, B, C, items, words, box, choice, direction, paired):
-        """C += A @ B, every operation rounded, for part of C and of the terms: False if it must not run.
-
-        A, B, C : batches of matrices.   items : for each of C, the batches of A and B.   words : batches of the words
-        of A and B within the box, bits of the carrier; one for all, or one each.   box : as `Box`.
-        choice : constants, limits, factors of the panel rows of the quick form, then of the others; a form to take
-        wherever it is right, or ANY.   paired : A is transposed, and its column j meets column j of B alone.
-        """
-        former = enter_standard_arithmetic()
-        if former == UNKNOWN:
-            return False
-        set_direction(direction)
+    def sweep(A, B, C, items, words, box, step, room, choice, paired):
+        """The blocks of a box, `step` columns wide, one after the other."""
         first, last, i0, i1, j0, j1, k0, k1 = box
-        panels = (j1 - j0 + panel - 1) // panel
-        blocks = (panels * panel + COLUMNS - 1) // COLUMNS
-        step = (panels + blocks - 1) // blocks * panel
-        room = room_for(A, min(step, j1 - j0), min(DEPTH, k1 - k0))
+        A, B, C = borrowed(A), borrowed(B), borrowed(C)
+        words = borrowed(words[0]), borrowed(words[1])
+        room = (
+            borrowed(room[0]), borrowed(room[1]), borrowed(room[2]),
+            borrowed(room[3]), borrowed(room[4]), borrowed(room[5]),
+        )  # fmt: skip
+        choice = borrowed(choice[0]), borrowed(choice[1]), borrowed(choice[2]), choice[3]
         for e in range(first, last):
             a, b, c = A[items[e, 0]], B[items[e, 1]], C[e]
             of_a = words[0][min(e - first, words[0].shape[0] - 1)]
@@ -218,6 +212,26 @@ def contraction(quick, middle, universal, width):
                     for i in range(i0, i1, ROWS):
                         height = min(ROWS, i1 - i)
                         row_of_tiles(a, b, c, own, i, height, block, room, choice, paired)
+
+    @jit
+    def contract_box(A, B, C, items, words, box, choice, direction, paired):
+        """C += A @ B, every operation rounded, for part of C and of the terms: False if it must not run.
+
+        A, B, C : batches of matrices.   items : for each of C, the batches of A and B.   words : batches of the words
+        of A and B within the box, bits of the carrier; one for all, or one each.   box : as `Box`.
+        choice : constants, limits, factors of the panel rows of the quick form, then of the others; a form to take
+        wherever it is right, or ANY.   paired : A is transposed, and its column j meets column j of B alone.
+        """
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        set_direction(direction)
+        _, _, _, _, j0, j1, k0, k1 = box
+        panels = (j1 - j0 + panel - 1) // panel
+        blocks = (panels * panel + COLUMNS - 1) // COLUMNS
+        step = (panels + blocks - 1) // blocks * panel
+        room = room_for(A, min(step, j1 - j0), min(DEPTH, k1 - k0))
+        sweep(A, B, C, items, words, box, step, room, choice, paired)
         set_direction(NEAREST)
         leave_standard_arithmetic(former)
         return True

@@ -30,6 +30,7 @@ from softfloat.backends.tiles import ABSENT, WIDE, WIDTH
 from softfloat.bits import (
     UNKNOWN,
     and_,
+    bit_length,
     enter_standard_arithmetic,
     infinity_like,
     leave_standard_arithmetic,
@@ -112,9 +113,8 @@ class Span(NamedTuple):
 
 @jit
 def _survey(x):
-    """(largest finite magnitude, least place of a digit, all digits together, whether some number is not finite).
-
-    Magnitudes are bits: a processor that flushes would take subnormal ones for zeros on their way to Python.
+    """(largest finite magnitude and least place of a digit, both as bits of the carrier too, trailing zeros of all
+    digits together, whether some number is not finite).
     """
     former = enter_standard_arithmetic()
     none = zero_like(to_bits(x.dtype.type(0)))
@@ -134,29 +134,29 @@ def _survey(x):
         last = to_bits(to_float(m) - to_float(without))
         last = m if part == none else last
         least = umin(least, infinity if m == none else last)
+    ends = np.float64(to_float(largest)), np.float64(to_float(least))
     if former != UNKNOWN:
         leave_standard_arithmetic(former)
-    return largest, least, digits, special != none
+    trailing = bit_length(np.int64(digits & (~digits + one_like(digits)))) - 1
+    return ends, (largest, least), trailing, special != none
 
 
 def survey(x):
     """The Span of a contiguous array of a carrier."""
-    largest, least, digits, special = _survey(x.reshape(-1))
-    carrier = CARRIERS[x.dtype]
-    field = carrier.mantissa_bits
-    digits = int(digits)
-    trailing = (digits & -digits).bit_length() - 1 if digits else field
-    numbers = (_number_of(int(m), carrier) for m in (largest, least))
-    return Span(*numbers, field + 1 - trailing, bool(special))
+    (largest, least), bits, trailing, special = _survey(x.reshape(-1))
+    field = 23
+    if x.itemsize == 8:  # a processor that flushes would take subnormal numbers for zeros
+        largest, least = (_number_of(int(m)) for m in bits)
+        field = 52
+    return Span(largest, least, field + 1 - (trailing if trailing >= 0 else field), special)
 
 
-def _number_of(magnitude_bits, carrier):
-    """The float of these bits in a carrier, by integers."""
-    exponent, fraction = divmod(magnitude_bits, 1 << carrier.mantissa_bits)
-    if exponent > carrier.emax - carrier.emin + 1:
+def _number_of(magnitude_bits):
+    """The float64 of these bits, by integers."""
+    exponent, fraction = divmod(magnitude_bits, 1 << 52)
+    if exponent == 0x7FF:
         return math.inf
-    whole = fraction + ((exponent > 0) << carrier.mantissa_bits)
-    return math.ldexp(whole, max(exponent, 1) - 1 + carrier.emin - carrier.mantissa_bits)
+    return math.ldexp(fraction + ((exponent > 0) << 52), max(exponent, 1) - 1075)
 
 
 class Kernel:
