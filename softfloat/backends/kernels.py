@@ -112,10 +112,26 @@ class Span(NamedTuple):
 
 
 @jit
+def _widened(magnitude_bits, short):
+    """The float64 of magnitude bits of a float32 (short) or of itself, by integers: nothing is flushed on the way."""
+    u = np.int64(magnitude_bits)
+    if short:
+        exponent, fraction = u >> 23, u & 0x7FFFFF
+        if exponent == 0xFF:
+            exponent = 0x7FF
+        elif exponent > 0:
+            exponent += 1023 - 127
+        elif fraction > 0:
+            length = bit_length(fraction)
+            exponent = 1023 - 150 + length
+            fraction = (fraction << (24 - length)) & 0x7FFFFF
+        u = exponent << 52 | fraction << 29
+    return to_float(np.uint64(u))
+
+
+@jit
 def _survey(x):
-    """(largest finite magnitude and least place of a digit, both as bits of the carrier too, trailing zeros of all
-    digits together, whether some number is not finite).
-    """
+    """What a Span holds: largest finite magnitude, least place of a digit, most digits, whether some are not finite."""
     former = enter_standard_arithmetic()
     none = zero_like(to_bits(x.dtype.type(0)))
     infinity = infinity_like(none)
@@ -134,29 +150,18 @@ def _survey(x):
         last = to_bits(to_float(m) - to_float(without))
         last = m if part == none else last
         least = umin(least, infinity if m == none else last)
-    ends = np.float64(to_float(largest)), np.float64(to_float(least))
     if former != UNKNOWN:
         leave_standard_arithmetic(former)
-    trailing = bit_length(np.int64(digits & (~digits + one_like(digits)))) - 1
-    return ends, (largest, least), trailing, special != none
+    short = x.itemsize == 4
+    together = np.int64(digits)
+    longest = 24 if short else 53
+    trailing = bit_length(together & -together) - 1 if together else longest - 1
+    return _widened(largest, short), _widened(least, short), longest - trailing, special != none
 
 
 def survey(x):
     """The Span of a contiguous array of a carrier."""
-    (largest, least), bits, trailing, special = _survey(x.reshape(-1))
-    field = 23
-    if x.itemsize == 8:  # a processor that flushes would take subnormal numbers for zeros
-        largest, least = (_number_of(int(m)) for m in bits)
-        field = 52
-    return Span(largest, least, field + 1 - (trailing if trailing >= 0 else field), special)
-
-
-def _number_of(magnitude_bits):
-    """The float64 of these bits, by integers."""
-    exponent, fraction = divmod(magnitude_bits, 1 << 52)
-    if exponent == 0x7FF:
-        return math.inf
-    return math.ldexp(fraction + ((exponent > 0) << 52), max(exponent, 1) - 1075)
+    return Span(*_survey(x.reshape(-1)))
 
 
 class Kernel:
