@@ -151,9 +151,9 @@ def matmul(
     if engine is None:
         wide = _product(left, right, initial, batch, full, how)
     else:
-        batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
         from softfloat import engines  # many presets: loaded by those who ask for one
 
+        batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
         wide = np.asarray(quantize(found.reshape(full), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
