@@ -4,13 +4,29 @@ To be set within standard arithmetic only (softfloat.bits.enter_standard_arithme
 that is left.
 """
 
+import llvmlite.binding
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 NEAREST, DOWN, UP, TOWARD_ZERO = range(4)  # as x86 numbers them; Arm exchanges UP and DOWN
 _X86_PLACE, _ARM_PLACE = 13, 22
+
+
+def processor_features():
+    """Features of the processor that numba compiles for: a mapping of names to whether it has them."""
+    if config.CPU_FEATURES is None:
+        return llvmlite.binding.get_host_cpu_features()
+    return {text[1:]: text[0] == "+" for text in config.CPU_FEATURES.split(",") if text}
+
+
+def fma_has_direction():
+    """Whether an fma is an instruction, which rounds in the direction that was set; a library's may not."""
+    triple = llvmlite.binding.get_default_triple()
+    if triple.startswith(("aarch64", "arm64")):
+        return True
+    return bool(processor_features().get("fma"))
 
 
 def _set_x86(builder, direction):

@@ -4,12 +4,11 @@ A tile is 4 rows by two vectors of C; the loop over the terms is emitted with th
 (softfloat.ops.linalg) inside.
 """
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
-from numba.core import config
 from numba.extending import intrinsic
 
+from softfloat.backends.direction import processor_features
 from softfloat.ops.linalg import CONSTANTS, DOUBLE, Vectors, panel_rows, step
 
 ROWS, VECTORS = 4, 2  # of a tile
@@ -20,10 +19,7 @@ WIDE = 1 << 12  # added to the code of a form in float64
 
 def _processor():
     """(numbers in a vector, whether AVX-512 has its range instruction) on the processor that numba compiles for."""
-    if config.CPU_FEATURES is None:
-        features = llvmlite.binding.get_host_cpu_features()
-    else:
-        features = {text[1:]: text[0] == "+" for text in config.CPU_FEATURES.split(",") if text}
+    features = processor_features()
     wide = bool(features.get("avx512f"))
     return 16 if wide else 8, wide and bool(features.get("avx512dq"))
 

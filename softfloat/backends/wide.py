@@ -1,7 +1,8 @@
 """Vectorised arithmetic for formats close to binary64: a fast form of each block, and one that redoes what it flags.
 
 The fast form rounds in place and watches, by the least and greatest magnitudes of a block, that no result left the
-normal range and no error term underflowed. The universal form has no domain: it computes on significands in [1, 2) with
+normal range and no error term underflowed. Where it can, it has the processor round in the direction that the mode
+asks for, or toward zero, and then needs no error terms. The universal form has no domain: it computes on significands in [1, 2) with
 exponents beside them. Neither branches on data.
 """
 
@@ -20,6 +21,14 @@ from softfloat.backends.cpu import (
     SQRT,
     SUBTRACT,
     fill_words,
+)
+from softfloat.backends.direction import (
+    DOWN,
+    NEAREST,
+    TOWARD_ZERO,
+    UP,
+    fma_has_direction,
+    set_direction,
 )
 from softfloat.bits import (
     UNKNOWN,
@@ -55,7 +64,7 @@ from softfloat.ops.error_free import (
     two_sum,
     zero_of_sum,
 )
-from softfloat.rounding import AWAY, EQUAL, EVEN, NEGATIVE, POSITIVE, STOCHASTIC
+from softfloat.rounding import AWAY, EQUAL, EVEN, NEGATIVE, POSITIVE, STOCHASTIC, ZERO
 from softfloat.wide import (
     FIELD,
     FLOOR,
@@ -102,16 +111,19 @@ def wide_loop(operation, form):
     An operand of one element stands for as many as needed. out shares no memory with the operands. Returns False,
     having done nothing, on processors whose floating-point control word cannot be read.
     """
-    return _block_loop(fast_block(FAST_OPERATIONS[operation], form), form.mode, False)
+    op = FAST_OPERATIONS[operation]
+    direction = direction_of(ADD if op == SUBTRACT else op, form)
+    return _block_loop(fast_block(op, form), form.mode, direction or NEAREST, False)
 
 
 @functools.cache
 def universal_loop(operation, mode):
     """run(a, b, c, out, P, redo, key, offset): as `wide_loop`, for the blocks whose redo[j] is set, of any operands."""
-    return _block_loop(universal_block(FAST_OPERATIONS[operation], mode), mode, True)
+    compute = universal_block(FAST_OPERATIONS[operation], mode)
+    return _block_loop(compute, mode, NEAREST, True)
 
 
-def _block_loop(compute, mode, flagged):
+def _block_loop(compute, mode, direction, flagged):
     """run(...) that hands compute(xs, ys, zs, target, P, halves) every block, or those that are flagged."""
     random = int(mode >= STOCHASTIC)
     again = int(flagged)
@@ -124,6 +136,8 @@ def _block_loop(compute, mode, flagged):
         words = np.empty(WIDE_BLOCK // 2 + 1 if random == 1 else 0, np.uint64)
         halves = words.view(np.uint32)
         all_a, all_b, all_c = repeated(a), repeated(b), repeated(c)
+        if direction != NEAREST:
+            set_direction(direction)
         for j in range(redo.size):
             if again == 1 and not redo[j]:
                 continue
@@ -140,6 +154,8 @@ def _block_loop(compute, mode, flagged):
                 P,
                 halves[first & 1 :] if random == 1 else halves,
             )
+        if direction != NEAREST:
+            set_direction(NEAREST)
         leave_standard_arithmetic(former)
         return True
 
@@ -252,41 +268,74 @@ def error_form(op, mode, cut, fine):
 
 
 # ---------------------------------------------------------------- the fast form
+_DIRECTIONS = {ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
+
+
+def direction_of(op, form):
+    """The direction in which the processor's own result decides all that the mode asks for, or None.
+
+    Rounding twice in one direction is rounding once. Ties away from zero, and words without bits below z's last place,
+    ask for no more than the exact result truncated to z's bits.
+    """
+    if form.mode == EVEN:
+        return NEAREST if form.cut == NEVER else None
+    if op == FMA and not fma_has_direction():
+        return None
+    truncated = form.mode == STOCHASTIC and not form.fine or form.mode == AWAY and form.cut != NEVER
+    return TOWARD_ZERO if truncated else _DIRECTIONS.get(form.mode)
+
+
 def watched(op, form):
     """(whether low results, whether large ones, may take a block out of the fast form's domain)."""
-    if is_native(form):
-        return False, False
-    low = not form.whole or form.fine or op in (MULTIPLY, DIVIDE)
-    return low, not form.whole or form.mode >= STOCHASTIC or op == FMA
+    by_error = direction_of(op, form) is None
+    low = not form.whole or by_error and (form.fine or op in (MULTIPLY, DIVIDE))
+    high = not form.whole or form.mode >= STOCHASTIC or by_error and op == FMA
+    return low, high
 
 
-def is_native(form):
-    """Whether the rounding is that of the processor."""
-    return form.whole and form.mode == EVEN and form.cut == NEVER
+@functools.cache
+def plain_form(op):
+    """plain(a, b, c) -> the result as the processor rounds it."""
+
+    @jit(inline=True)
+    def plain(a, b, c):
+        if op == ADD:
+            return a + b
+        if op == MULTIPLY:
+            return a * b
+        if op == DIVIDE:
+            return a / b
+        if op == SQRT:
+            return math.sqrt(a)
+        return fma(a, b, c)
+
+    return plain
 
 
 @functools.cache
 def in_place_form(op, form):
     """result(x, y, w, shift, mask, word) -> (result, z): one element, right inside the domain."""
     mode = form.mode
+    plain = plain_form(op)
     exact = exact_form(op, form.whole, op == FMA and (mode == AWAY or form.fine))
     zero = zero_form(op, mode)
     rounded = error_form(op, mode, form.cut, form.fine)
-    native = is_native(form)
+    by_error = direction_of(op, form) is None
     _, guarded = watched(op, form)
     positive_zero = not form.negative_zero
 
     @jit(inline=True)
     def result(x, y, w, shift, mask, word):
-        small = op == SQRT and x < SMALL_ROOT  # scaled, lest the remainder underflow
-        z, e, e2, scale = exact(x * ROOT_SCALE if small else x, y, w)
-        z = zero(z, x, y, w)
-        r = z
-        if not native:
-            # The sign of z stays where it is, above the bits that change.
-            below = sub(to_bits(z), np.uint64(1 if e < 0.0 else 0))
-            r = to_float(rounded(z, below, below, e, e2, scale, shift, mask, word))
-        if op == SQRT:
+        if by_error:
+            small = op == SQRT and x < SMALL_ROOT  # scaled, lest the remainder underflow
+            z, e, e2, scale = exact(x * ROOT_SCALE if small else x, y, w)
+            z = zero(z, x, y, w)
+        else:
+            z, e, e2, scale = plain(x, y, w), 0.0, 0.0, 1.0
+        # The sign of z stays where it is, above the bits that change.
+        below = sub(to_bits(z), np.uint64(1 if e < 0.0 else 0))
+        r = to_float(rounded(z, below, below, e, e2, scale, shift, mask, word))
+        if by_error and op == SQRT:
             r = r * (ROOT_UNSCALE if small else 1.0)
         if not guarded:
             r = r if z == z else to_float(np.uint64(QUIET_NAN))
@@ -322,18 +371,20 @@ def least_form(op):
 @functools.cache
 def bounds_form(op, form):
     """bounds(P) -> the least result and operand, and the greatest result, that are inside the domain, as bits."""
-    errors = form.fine or op in (MULTIPLY, DIVIDE)
+    by_error = direction_of(op, form) is None
+    errors = by_error and (form.fine or op in (MULTIPLY, DIVIDE))
     whole = form.whole
+    truncated = not by_error and form.mode == STOCHASTIC
 
     @jit(inline=True)
     def bounds(P):
         low = np.uint64(SMALL_PRODUCT_BITS if errors else 0)
         operand = np.uint64(SMALL_DIVIDEND_BITS if op == DIVIDE else SMALL_PRODUCT_BITS)
-        high = np.uint64(INFINITY - 1)
+        high = np.uint64(INFINITY - (2 if truncated else 1))
         if not whole:
             low = umax(low, np.uint64(P[SMALLEST]))
             high = np.uint64(P[LARGEST])
-        if op == FMA:
+        if by_error and op == FMA:
             high = umin(high, np.uint64(LARGE_BITS - 1))
         return low, operand, high
 
@@ -346,7 +397,8 @@ def fast_block(op, form):
     result = in_place_form(ADD if op == SUBTRACT else op, form)
     least, bounds = least_form(op), bounds_form(op, form)
     low_watched, high_watched = watched(op, form)
-    operands_watched = op in (DIVIDE, FMA) and not is_native(form)
+    by_error = direction_of(op, form) is None
+    operands_watched = by_error and op in (DIVIDE, FMA)
     random = int(form.mode >= STOCHASTIC)
 
     @jit(inline=True)
@@ -365,7 +417,7 @@ def fast_block(op, form):
             low = umin(low, result_key)
             operand = umin(operand, operand_key)
             high = umax(high, umax(magnitude(to_bits(r)), magnitude(to_bits(z))))
-            if op == FMA:
+            if by_error and op == FMA:
                 high = umax(high, umax(magnitude(to_bits(x * y)), magnitude(to_bits(w))))
         least_result, least_operand, greatest = bounds(P)
         outside = low_watched and low <= least_result
@@ -442,26 +494,20 @@ def native_form(op, mode):
     Special are infinities, NaNs and zeros.
     """
     zero = zero_form(op, mode)
+    plain = plain_form(op)
 
     @jit(inline=True)
     def native(a, b, c):
         special = not abs(a) < math.inf
         if op != SQRT:
             special |= not abs(b) < math.inf
-        if op == ADD:
-            z = a + b
-        elif op == MULTIPLY:
-            z = a * b
+        if op in (MULTIPLY, DIVIDE):
             special |= (a == 0.0) | (b == 0.0)
-        elif op == DIVIDE:
-            z = a / b
-            special |= (a == 0.0) | (b == 0.0)
-        elif op == SQRT:
-            z = math.sqrt(a)
+        if op == SQRT:
             special |= not a > 0.0
-        else:
-            z = fma(a, b, c)
+        if op == FMA:
             special |= not abs(c) < math.inf
+        z = plain(a, b, c)
         return positive_nan(zero(z, a, b, c)), special
 
     return native
