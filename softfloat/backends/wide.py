@@ -2,8 +2,8 @@
 
 The fast form rounds in place and watches, by the least and greatest magnitudes of a block, that no result left the
 normal range and no error term underflowed. Where it can, it has the processor round in the direction that the mode
-asks for, or toward zero, and then needs no error terms. The universal form has no domain: it computes on significands in [1, 2) with
-exponents beside them. Neither branches on data.
+asks for, or toward zero, and needs no error terms. The universal form has no domain: it computes on significands in
+[1, 2) with exponents beside them. Neither branches on data.
 """
 
 import functools
@@ -64,7 +64,7 @@ from softfloat.ops.error_free import (
     two_sum,
     zero_of_sum,
 )
-from softfloat.rounding import AWAY, EQUAL, EVEN, NEGATIVE, POSITIVE, STOCHASTIC, ZERO
+from softfloat.rounding import AWAY, EQUAL, EVEN, NEGATIVE, ODD, POSITIVE, STOCHASTIC, ZERO
 from softfloat.wide import (
     FIELD,
     FLOOR,
@@ -112,8 +112,8 @@ def wide_loop(operation, form):
     having done nothing, on processors whose floating-point control word cannot be read.
     """
     op = FAST_OPERATIONS[operation]
-    direction = direction_of(ADD if op == SUBTRACT else op, form)
-    return _block_loop(fast_block(op, form), form.mode, direction or NEAREST, False)
+    direction, _ = way_of(ADD if op == SUBTRACT else op, form)
+    return _block_loop(fast_block(op, form), form.mode, direction, False)
 
 
 @functools.cache
@@ -235,10 +235,10 @@ def zero_form(op, mode):
 
 
 @functools.cache
-def error_form(op, mode, cut, fine):
+def error_form(op, mode, cut, fine, judged):
     """rounded(z, below, unit, e, e2, scale, shift, mask, word): `wide_core` told all it wants to know.
 
-    below : as `wide_core` has it.   unit : bits of a number in its binade.
+    below : as `wide_core` has it.   unit : bits of a number in its binade.   judged : e is one of `truncated_form`.
     """
     core = wide_core(mode, cut)
     root = op == SQRT
@@ -255,7 +255,9 @@ def error_form(op, mode, cut, fine):
             away = sign_bit(to_bits(z)) != high
         if mode == EQUAL:
             away = sign_bit(word) != high
-        if mode == AWAY and ties:
+        if judged:
+            tie = more
+        elif mode == AWAY and ties:
             tie = (e == to_float(binade(unit)) * 2.0**-53) & (e2 == 0.0)
         if mode == STOCHASTIC:
             high, fraction = word_parts(word, shift)
@@ -268,29 +270,33 @@ def error_form(op, mode, cut, fine):
 
 
 # ---------------------------------------------------------------- the fast form
-_DIRECTIONS = {ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
+OWN, INEXACT, ERROR = range(3)  # what has to be known beside the processor's own result
+_DIRECTIONS = {EVEN: NEAREST, ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
 
 
-def direction_of(op, form):
-    """The direction in which the processor's own result decides all that the mode asks for, or None.
+def way_of(op, form):
+    """(direction of the processor, what has to be known beside its result) of the fast form.
 
     Rounding twice in one direction is rounding once. Ties away from zero, and words without bits below z's last place,
-    ask for no more than the exact result truncated to z's bits.
+    ask for no more than the exact result truncated to z's bits; other modes ask whether that is exact as well.
     """
-    if form.mode == EVEN:
-        return NEAREST if form.cut == NEVER else None
-    if op == FMA and not fma_has_direction():
-        return None
-    truncated = form.mode == STOCHASTIC and not form.fine or form.mode == AWAY and form.cut != NEVER
-    return TOWARD_ZERO if truncated else _DIRECTIONS.get(form.mode)
+    mode, cut = form.mode, form.cut != NEVER
+    if op == FMA and mode != EVEN and not fma_has_direction():
+        return NEAREST, ERROR
+    if mode in _DIRECTIONS and not (mode == EVEN and cut):
+        return _DIRECTIONS[mode], OWN
+    if mode == AWAY and cut or mode == STOCHASTIC and not form.fine:
+        return TOWARD_ZERO, OWN
+    told = mode in (AWAY, ODD, EQUAL) or mode == EVEN and op == MULTIPLY
+    return (TOWARD_ZERO, INEXACT) if told and op in (ADD, MULTIPLY) else (NEAREST, ERROR)
 
 
 def watched(op, form):
-    """(whether low results, whether large ones, may take a block out of the fast form's domain)."""
-    by_error = direction_of(op, form) is None
-    low = not form.whole or by_error and (form.fine or op in (MULTIPLY, DIVIDE))
-    high = not form.whole or form.mode >= STOCHASTIC or by_error and op == FMA
-    return low, high
+    """(whether low results, large ones, or operands may take a block out of the fast form's domain)."""
+    _, need = way_of(op, form)
+    low = not form.whole or need != OWN and (form.fine or op in (MULTIPLY, DIVIDE))
+    high = not form.whole or form.mode >= STOCHASTIC or need == INEXACT and form.mode == AWAY
+    return low, high or need == ERROR and op == FMA, need == ERROR and op in (DIVIDE, FMA)
 
 
 @functools.cache
@@ -313,29 +319,56 @@ def plain_form(op):
 
 
 @functools.cache
+def truncated_form(op, mode):
+    """truncated(a, b) -> (z, e) of a sum or product toward zero: e > 0 where the rest is not zero, else e = 0.
+
+    With ties away from zero, where the rest is half a unit or more, unless z is the largest float64. The direction has
+    to be set. A sum is exact where z less either addend gives the other: one of these differences is exact, or both.
+    """
+
+    @jit(inline=True)
+    def truncated(a, b):
+        if op == ADD and mode != AWAY:
+            z = a + b
+            c, d = z - a, z - b
+            rest = (c < b) | (c > b) | (d < a) | (d > a)
+            return z, 1.0 if rest else 0.0
+        z, e = fast_two_sum(a, b) if op == ADD else multiply_with_error(a, b)
+        if mode == AWAY:
+            e = (z + (e + e)) - z
+        return z, 1.0 if (e < 0.0) | (e > 0.0) else 0.0
+
+    return truncated
+
+
+@functools.cache
 def in_place_form(op, form):
     """result(x, y, w, shift, mask, word) -> (result, z): one element, right inside the domain."""
     mode = form.mode
     plain = plain_form(op)
     exact = exact_form(op, form.whole, op == FMA and (mode == AWAY or form.fine))
     zero = zero_form(op, mode)
-    rounded = error_form(op, mode, form.cut, form.fine)
-    by_error = direction_of(op, form) is None
-    _, guarded = watched(op, form)
+    truncated = truncated_form(op, mode)
+    _, need = way_of(op, form)
+    rounded = error_form(op, mode, form.cut, form.fine, need == INEXACT)
+    _, guarded, _ = watched(op, form)
     positive_zero = not form.negative_zero
 
     @jit(inline=True)
     def result(x, y, w, shift, mask, word):
-        if by_error:
+        z, e, e2, scale = 0.0, 0.0, 0.0, 1.0
+        if need == ERROR:
             small = op == SQRT and x < SMALL_ROOT  # scaled, lest the remainder underflow
             z, e, e2, scale = exact(x * ROOT_SCALE if small else x, y, w)
             z = zero(z, x, y, w)
+        elif need == INEXACT:
+            z, e = truncated(x, y)
         else:
-            z, e, e2, scale = plain(x, y, w), 0.0, 0.0, 1.0
+            z = plain(x, y, w)
         # The sign of z stays where it is, above the bits that change.
         below = sub(to_bits(z), np.uint64(1 if e < 0.0 else 0))
         r = to_float(rounded(z, below, below, e, e2, scale, shift, mask, word))
-        if by_error and op == SQRT:
+        if need == ERROR and op == SQRT:
             r = r * (ROOT_UNSCALE if small else 1.0)
         if not guarded:
             r = r if z == z else to_float(np.uint64(QUIET_NAN))
@@ -371,10 +404,10 @@ def least_form(op):
 @functools.cache
 def bounds_form(op, form):
     """bounds(P) -> the least result and operand, and the greatest result, that are inside the domain, as bits."""
-    by_error = direction_of(op, form) is None
-    errors = by_error and (form.fine or op in (MULTIPLY, DIVIDE))
+    _, need = way_of(op, form)
+    errors = need != OWN and (form.fine or op in (MULTIPLY, DIVIDE))
     whole = form.whole
-    truncated = not by_error and form.mode == STOCHASTIC
+    truncated = need != ERROR  # the largest float64 may stand for what lies beyond
 
     @jit(inline=True)
     def bounds(P):
@@ -384,7 +417,7 @@ def bounds_form(op, form):
         if not whole:
             low = umax(low, np.uint64(P[SMALLEST]))
             high = np.uint64(P[LARGEST])
-        if by_error and op == FMA:
+        if need == ERROR and op == FMA:
             high = umin(high, np.uint64(LARGE_BITS - 1))
         return low, operand, high
 
@@ -394,11 +427,12 @@ def bounds_form(op, form):
 @functools.cache
 def fast_block(op, form):
     """block(xs, ys, zs, target, P, halves): the fast form of a block; returns whether it left its domain."""
-    result = in_place_form(ADD if op == SUBTRACT else op, form)
+    negated = op == SUBTRACT
+    op = ADD if negated else op
+    result = in_place_form(op, form)
     least, bounds = least_form(op), bounds_form(op, form)
-    low_watched, high_watched = watched(op, form)
-    by_error = direction_of(op, form) is None
-    operands_watched = by_error and op in (DIVIDE, FMA)
+    low_watched, high_watched, operands_watched = watched(op, form)
+    factors_watched = operands_watched and op == FMA
     random = int(form.mode >= STOCHASTIC)
 
     @jit(inline=True)
@@ -408,7 +442,7 @@ def fast_block(op, form):
         low, operand, high = np.uint64(MAGNITUDE), np.uint64(MAGNITUDE), np.uint64(0)
         for i in range(target.size):
             x = xs[i]
-            y = -ys[i] if op == SUBTRACT else ys[i]
+            y = -ys[i] if negated else ys[i]
             w = zs[i]
             word = word_of(halves[i], P) if random == 1 else np.uint64(0)
             r, z = result(x, y, w, shift, mask, word)
@@ -417,7 +451,7 @@ def fast_block(op, form):
             low = umin(low, result_key)
             operand = umin(operand, operand_key)
             high = umax(high, umax(magnitude(to_bits(r)), magnitude(to_bits(z))))
-            if by_error and op == FMA:
+            if factors_watched:
                 high = umax(high, umax(magnitude(to_bits(x * y)), magnitude(to_bits(w))))
         least_result, least_operand, greatest = bounds(P)
         outside = low_watched and low <= least_result
@@ -517,7 +551,7 @@ def native_form(op, mode):
 def universal_number(op, mode):
     """number(x, y, w, P, word) -> (magnitude of the rounded result, sign, whether the exact result is zero)."""
     scaled = scaled_form(op)
-    rounded = error_form(FMA if op == ADD else op, mode, PERHAPS, mode == STOCHASTIC)
+    rounded = error_form(FMA if op == ADD else op, mode, PERHAPS, mode == STOCHASTIC, False)
 
     @jit(inline=True)
     def number(x, y, w, P, word):
