@@ -22,9 +22,8 @@ from softfloat.backends.kernels import (
 )
 from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
-from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, add, quantize
+from softfloat.functional import NoValueError, _carriers, _checked_out, add, quantize
 from softfloat.operands import FLOAT32, Held, hold
 from softfloat.ops.reduce import (
     AT_OUTER,
@@ -155,7 +154,7 @@ def matmul(
 
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
-        wide = np.asarray(quantize(found.reshape(full), how.result))
+        wide = np.asarray(quantize(found.reshape(shape), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
     soft = isinstance(a, Held) or isinstance(b, Held)
     return hold(result, how.result) if soft and out is None else result
@@ -299,7 +298,7 @@ def _candidates(how, columns):
     alike = (to_product.mode, to_product.saturate) == (to_sum.mode, to_sum.saturate)
     if how.order not in (SEQUENTIAL, BLOCKED) or not alike:
         return ()
-    if not isinstance(how.result, Format) or not how.result.signed or not how.result.has_nan:
+    if how.may_fail:
         return ()
     if to_sum.mode == STOCHASTIC:
         # Where rows of the result do not begin at multiples of their length, its columns have no keys of their own.
@@ -454,6 +453,17 @@ class _Task:
         return total.reshape(full)
 
 
+def rearranged(a, b, fmt, **options):
+    """`matmul` for a result of another shape: an error that names an element says that it is one of this product."""
+    try:
+        return matmul(a, b, fmt, **options)
+    except NoValueError as error:
+        error.add_note(
+            f"In the matrix product of shapes {np.shape(a)} and {np.shape(b)}, formed for this result."
+        )
+        raise
+
+
 def _plain_array(x, what):
     """x as an array of its own dtype; what NumPy would round, such as large integers in a list, is refused."""
     if isinstance(x, Held):
@@ -486,7 +496,7 @@ def dot(a, b, fmt, *, out=None, **options):
         )
     held = [isinstance(x, Held) for x in (a, b)]
     pair = [hold(p, x._format) if h else p for p, x, h in zip(pair, (a, b), held, strict=True)]
-    result = matmul(*pair, fmt, **options).reshape(shape)
+    result = rearranged(*pair, fmt, **options).reshape(shape)
     if out is None:
         return result if result.ndim or any(held) else result[()]
     target = _checked_out(out, shape, _carriers(as_format(fmt)), as_format(fmt))

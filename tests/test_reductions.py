@@ -10,7 +10,7 @@ from helpers import assert_same_bits
 
 import softfloat as sf
 from softfloat import products, reductions
-from softfloat.backends import orders, sums
+from softfloat.backends import additions, orders, sums
 
 MASK = 2**64 - 1
 SEED, STREAM = 11, 3
@@ -482,19 +482,19 @@ def test_fast_sums_are_the_definition(paths, name, accumulator, how):
             kinds |= paths(reductions.sum, x, fmt, axis, **options)
     for n in (1, 2, 63, 64, 65, 500, 4097):
         kinds |= paths(reductions.sum, x.reshape(-1)[:n], fmt, **options)
-    assert sums.WHOLE in kinds
-    assert (sums.NATIVE if accumulator else sums.SHORT) in kinds
+    assert additions.WHOLE in kinds
+    assert (additions.NATIVE if accumulator else additions.SHORT) in kinds
 
 
 @pytest.mark.parametrize("how", SUM_ORDERS[:4], ids=lambda how: how["order"])
 def test_the_whole_form_is_the_short_form(paths, monkeypatch, how):
     x = scaled(sf.bfloat16, "ordinary", (40, 130))
     adder = sums.adder(sf.bfloat16, 0, 0, 24, 0, False)
-    assert sums.SHORT in paths(reductions.sum, x, sf.bfloat16, 0, **how)
+    assert additions.SHORT in paths(reductions.sum, x, sf.bfloat16, 0, **how)
     monkeypatch.setattr(adder, "quick", None)
     monkeypatch.setattr(adder, "lane", np.dtype(np.float64))
     for axis in (0, 1):
-        assert paths(reductions.sum, x, sf.bfloat16, axis, **how) == {sums.WHOLE}
+        assert paths(reductions.sum, x, sf.bfloat16, axis, **how) == {additions.WHOLE}
 
 
 @pytest.mark.parametrize(
@@ -591,7 +591,7 @@ def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
         if scale == "ordinary" and rounding != "toward_positive":
             for how in SUM_ORDERS[1:4]:
                 kinds |= paths(reductions.sum, x, fmt, rounding=rounding, **how)
-    assert {sums.STEPPED, sums.WHOLE} <= kinds
+    assert {additions.STEPPED, additions.WHOLE} <= kinds
     zeros = np.array([[1, -0.0, 0.0], [-1, 0.0, -0.0]], np.float32)
     paths(reductions.sum, zeros, fmt, 0, rounding=rounding)
 
@@ -599,7 +599,7 @@ def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
 def test_a_direction_that_no_short_step_keeps_takes_the_whole_form(paths):
     """Upward in binary16, a sum may overflow by roundings alone."""
     x = scaled(sf.binary16, "ordinary", (41, 38))
-    assert paths(reductions.sum, x, sf.binary16, 0, rounding="toward_positive") == {sums.WHOLE}
+    assert paths(reductions.sum, x, sf.binary16, 0, rounding="toward_positive") == {additions.WHOLE}
 
 
 @pytest.mark.parametrize("order", ["kahan", "neumaier"])
@@ -626,13 +626,13 @@ def test_compensated_sums_have_fast_loops(paths, name, rounding, order):
     x[:2] = [[fmt.max], [-fmt.max]]
     x[2] = 1
     kinds |= paths(reductions.sum, x, fmt, 0, **how)
-    assert kinds - {sums.WHOLE}
+    assert kinds - {additions.WHOLE}
 
 
 def test_products_have_fast_loops(paths):
     x = scaled(sf.bfloat16, "ordinary", (23, 40)) + np.float32(1)
-    assert paths(reductions.prod, x, "bfloat16", 0) == {sums.WHOLE}
-    assert paths(reductions.prod, x, "bfloat16", 0, accumulator="binary32") == {sums.NATIVE}
+    assert paths(reductions.prod, x, "bfloat16", 0) == {additions.WHOLE}
+    assert paths(reductions.prod, x, "bfloat16", 0, accumulator="binary32") == {additions.NATIVE}
 
 
 def test_layouts_take_the_fast_loops_too(paths):
