@@ -145,6 +145,11 @@ def _one(x, labels, output, sizes, fmt, options):
             raise ValueError(
                 f"{name}= is about products, and a single operand has none; leave it out"
             )
+    for name in ("axis", "keepdims"):
+        if name in options:
+            raise TypeError(
+                f"einsum: there is no option {name!r} here; the subscripts say what is summed over"
+            )
     summed = [label for label in dict.fromkeys(labels) if label not in output]
     terms = _arranged(x, labels, [*output, *summed], sizes)
     axes = tuple(range(len(output), terms.ndim))

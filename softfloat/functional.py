@@ -301,7 +301,8 @@ def _no_result(fmt, index, shape, part=""):
     """Raise what is to be said of an element; part : what of it has no value, in words, if not all of it."""
     where = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
     place = f"element {where if len(where) != 1 else where[0]}" if shape else "the value"
-    place = f"{part} of {place}" if part else place
+    if part:
+        place = f"{part} of {place}" if shape else part
     if isinstance(fmt, FixedPoint):
         raise NoValueError(fmt.no_result(place))
     if not fmt.signed:

@@ -448,9 +448,9 @@ def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     own = options.pop("product_rounding", None), options.pop("result_rounding", None)
     how = _How(fmt, accumulator, _DEFAULT, "sequential", None, None, *own, options)
     value, dtypes = _values(x, "the input")
-    if axis is None:
-        value, axis = value.reshape(-1), 0
     axes = _axes(axis, value.ndim)
+    if axis is None or value.ndim == 0:
+        value, axes = value.reshape(-1), (0,)
     if len(axes) != 1:
         raise ValueError(f"cumsum runs along one axis, or along all with axis=None; got {axis}")
     (axis,) = axes
