@@ -15,9 +15,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, _integer, _may_fail, _result_dtype
+from softfloat.functional import _carriers, _checked_out, _integer, _result_dtype
 from softfloat.operands import FLOAT32, FLOAT64, Held, hold, keeps_format
-from softfloat.products import matmul
+from softfloat.products import rearranged
 from softfloat.reductions import _copy, _values
 from softfloat.reductions import sum as sum_over
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
@@ -61,18 +61,6 @@ def _advanced(options, steps):
     if not steps or not _draws(options):
         return options
     return {**options, "stream": (options.get("stream", 0) + steps) % (1 << 64)}
-
-
-def _multiply(a, b, fmt, **options):
-    """`matmul`; an error that names a place in the result says that it is a place in this product."""
-    try:
-        return matmul(a, b, fmt, **options)
-    except ValueError as error:
-        if _may_fail(fmt):
-            error.add_note(
-                f"In the matrix product of shapes {a.shape} and {b.shape}, formed for this result."
-            )
-        raise
 
 
 # --- contractions
@@ -157,6 +145,11 @@ def _one(x, labels, output, sizes, fmt, options):
             raise ValueError(
                 f"{name}= is about products, and a single operand has none; leave it out"
             )
+    for name in ("axis", "keepdims"):
+        if name in options:
+            raise TypeError(
+                f"einsum: there is no option {name!r} here; the subscripts say what is summed over"
+            )
     summed = [label for label in dict.fromkeys(labels) if label not in output]
     terms = _arranged(x, labels, [*output, *summed], sizes)
     axes = tuple(range(len(output), terms.ndim))
@@ -177,7 +170,7 @@ def _pair(first, second, summed, output, sizes, fmt, options):
     a = _arranged(a, left, [*batch, *rows, *summed], sizes).reshape(*many, m, k)
     b = _arranged(b, right, [*batch, *summed, *columns], sizes).reshape(*many, k, n)
     order = [*batch, *rows, *columns]
-    product = _multiply(a, b, fmt, **options).reshape([sizes[label] for label in order])
+    product = rearranged(a, b, fmt, **options).reshape([sizes[label] for label in order])
     return product.transpose([order.index(label) for label in output])
 
 
@@ -234,7 +227,9 @@ def einsum(subscripts, *operands, fmt=None, out=None, **options):
             )
         *operands, fmt = operands
     elif len(operands) != count:
-        raise ValueError(f"einsum: {subscripts!r} has {count} operands, got {len(operands)}")
+        raise ValueError(
+            f"einsum: {subscripts!r} has {count} operand{'s' * (count > 1)}, got {len(operands)}"
+        )
     _refuse_start("einsum", options)
     fmt = as_format(fmt)
     values, dtypes = zip(*(_values(x, f"operand {i}") for i, x in enumerate(operands)), strict=True)
@@ -285,16 +280,21 @@ def tensordot(a, b, fmt, axes=2, *, out=None, **options):
     >>> float(sf.tensordot(np.ones((20, 20)), np.ones((20, 20)), sf.bfloat16))
     256.0
     """
-    _refuse_start("tensordot", options)
+    return _tensordot("tensordot", _values(a, "a"), _values(b, "b"), fmt, axes, out, options)
+
+
+def _tensordot(name, a, b, fmt, axes, out, options):
+    """As `tensordot`, for the function of this name; a, b : what `_values` gives."""
+    _refuse_start(name, options)
     fmt = as_format(fmt)
-    (first, dtypes), (second, more) = _values(a, "a"), _values(b, "b")
+    (first, dtypes), (second, more) = a, b
     own, other = _axis_pairs(axes, first, second)
     left = list(range(first.ndim))
     right = list(range(first.ndim, first.ndim + second.ndim))
     for i, j in zip(own, other, strict=True):
         if first.shape[i] != second.shape[j]:
             raise ValueError(
-                f"tensordot: axis {i} of a has size {first.shape[i]}, axis {j} of b {second.shape[j]}"
+                f"{name}: axis {i} of a has size {first.shape[i]}, axis {j} of b {second.shape[j]}"
             )
         right[j] = i
     sizes = dict(zip(left + right, first.shape + second.shape, strict=True))
@@ -304,18 +304,18 @@ def tensordot(a, b, fmt, axes=2, *, out=None, **options):
 
 
 @keeps_format
-def inner(a, b, fmt, **options):
+def inner(a, b, fmt, *, out=None, **options):
     """Inner products over the last axes, as np.inner forms them; options as for `tensordot`."""
-    scalar = _values(a, "a")[0].ndim == 0 or _values(b, "b")[0].ndim == 0
-    return tensordot(a, b, fmt, 0 if scalar else (-1, -1), **options)
+    a, b = _values(a, "a"), _values(b, "b")
+    axes = (-1, -1) if a[0].ndim and b[0].ndim else 0
+    return _tensordot("inner", a, b, fmt, axes, out, options)
 
 
 @keeps_format
-def outer(a, b, fmt, **options):
+def outer(a, b, fmt, *, out=None, **options):
     """All products of an element of a and one of b, both in C order, each added to +0; options as for `tensordot`."""
-    return tensordot(
-        _values(a, "a")[0].reshape(-1), _values(b, "b")[0].reshape(-1), fmt, 0, **options
-    )
+    flat = [(x.reshape(-1), dtypes) for x, dtypes in (_values(a, "a"), _values(b, "b"))]
+    return _tensordot("outer", *flat, fmt, 0, out, options)
 
 
 # --- convolutions
@@ -470,7 +470,7 @@ def _correlate(windows, weights, result, c, fmt, options):
         flat = (groups, m, math.prod(places))
         start = None if c is None else c[place].transpose(forth).reshape(flat)
         columns = columns.reshape(groups, terms, flat[2])
-        product = _multiply(weights, columns, fmt, c=start, **options)
+        product = rearranged(weights, columns, fmt, c=start, **options)
         _copy(product.reshape(groups, m, *places).transpose(back), result[place])
 
 
@@ -616,7 +616,7 @@ def _weight_gradient(
         left = part.reshape(rows[0], rows[1], terms)
         where = (some, slice(None), channels)
         begin = None if start is None else np.moveaxis(start[where], 1, -1).reshape(rows)
-        product = _multiply(left, right[some], fmt, c=begin, **options)
+        product = rearranged(left, right[some], fmt, c=begin, **options)
         _copy(np.moveaxis(product.reshape(*part.shape[: 2 + dims], m), -1, 1), target[where])
     return _finish(result, fmt, dtypes + more, out)
 

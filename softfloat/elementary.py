@@ -17,22 +17,19 @@ from softfloat.functional import (
     Choice,
     Options,
     _bits_view,
-    _broadcast,
-    _carriers,
     _dress,
     _each_block,
     _mantissa,
     _may_fail,
     _no_result,
+    _opened,
     _plan,
-    _result_dtype,
-    _room,
     _round_parts,
     _separate,
     divide,
     multiply,
 )
-from softfloat.operands import FLOAT64, Parts, as_values, exact_array
+from softfloat.operands import FLOAT64, Parts, exact_array
 from softfloat.rounding import STOCHASTIC
 from softfloat.status import active_status
 
@@ -53,18 +50,7 @@ def _call(name, operands, fmt, out, options):
     """One function on broadcast operands: the whole path from arguments to result."""
     fmt = as_format(fmt)
     choice = Choice.of(name, options)
-    taken = [as_values(x) for x in operands]
-    values = [value for value, _ in taken]
-    dtypes = [
-        v.dtype for (v, own), x in zip(taken, operands, strict=True) if own and type(x) is not float
-    ]
-    if not dtypes and any(type(x) is float for x in operands):
-        dtypes = [FLOAT64]
-    shape = _broadcast([v.shape for v in values])
-    if out is None:
-        result = np.empty(shape, _result_dtype(fmt, dtypes))
-    else:
-        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
+    values, shape, result = _opened(operands, fmt, out)
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
         exact_result = _modules()[1].exact_result

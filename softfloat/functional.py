@@ -293,16 +293,23 @@ def _exact(operation, arrays, fmt, choice, shape, out, codes=False):
         _no_result(fmt, min(missing), shape)
 
 
-def _no_result(fmt, index, shape):
+class NoValueError(ValueError):
+    """An element has no value, or no code, in a format."""
+
+
+def _no_result(fmt, index, shape, part=""):
+    """Raise what is to be said of an element; part : what of it has no value, in words, if not all of it."""
     where = tuple(int(i) for i in np.unravel_index(index, shape)) if shape else ()
     place = f"element {where if len(where) != 1 else where[0]}" if shape else "the value"
+    if part:
+        place = f"{part} of {place}" if shape else part
     if isinstance(fmt, FixedPoint):
-        raise ValueError(fmt.no_result(place))
+        raise NoValueError(fmt.no_result(place))
     if not fmt.signed:
-        raise ValueError(
+        raise NoValueError(
             f"{place} is negative or NaN, and {fmt.label} has neither a sign nor a NaN"
         )
-    raise ValueError(f"{place} is NaN, and {fmt.label} has no code for NaN")
+    raise NoValueError(f"{place} is NaN, and {fmt.label} has no code for NaN")
 
 
 def _each_block(apply, arrays, out, grain):
@@ -437,70 +444,76 @@ def _runs(flags, total, size=REDO_BLOCK, head=None):
     ]
 
 
-def _fast_arithmetic(operation, plans, values, fmt, choice, result):
-    """Run an operation over broadcast operands by the fast forms.
+class _Steps:
+    """How one operation does a flat block by each of its ways: functions of (operand blocks, target, first index)."""
 
-    Float32 operands stay in float32; blocks that could go wrong there are done in float64, and what could go wrong in
-    float64 goes through the definition.
-    """
-    narrow = plans.narrow
-    key, offset, options = np.uint64(choice.key), choice.offset, choice.array()
-    toward_negative = choice.mode == NEGATIVE and operation in ("add", "subtract", "fma")
+    def __init__(self, operation, plans, fmt, choice):
+        self.operation, self.plans, self.fmt = operation, plans, fmt
+        self.key, self.offset, self.options = np.uint64(choice.key), choice.offset, choice.array()
+        signed_zeros = operation in ("add", "subtract", "fma")
+        self.toward_negative = choice.mode == NEGATIVE and signed_zeros
 
-    def define(blocks, target, start):
-        mine = options.copy()
+    def define(self, blocks, target, start):
+        """By the definition."""
+        mine = self.options.copy()
         mine[OFFSET] += start
-        _exact_block(operation, fmt, mine, key, _NO_WORDS, blocks, target, False)
+        _exact_block(self.operation, self.fmt, mine, self.key, _NO_WORDS, blocks, target, False)
 
-    def odd(blocks, target, start):
+    def odd(self, blocks, target, start):
+        """In float64, rounded to odd first; what could go wrong there by the definition."""
         a, b, c = [*blocks, blocks[0], blocks[0]][:3]
         buffer = np.empty(target.size)
         redo = np.empty(-(-target.size // REDO_BLOCK), np.uint8)
         if not (
-            odd_loop(operation, toward_negative)(a, b, c, buffer, redo)
-            and plans.odd.in_place(buffer, key, offset + start)
+            odd_loop(self.operation, self.toward_negative)(a, b, c, buffer, redo)
+            and self.plans.odd.in_place(buffer, self.key, self.offset + start)
         ):
-            define(blocks, target, start)
+            self.define(blocks, target, start)
             return
         again = _runs(redo, target.size)
         originals = [[x[piece].copy() for x in blocks] for piece in again]
         cast(buffer, target)
         for piece, operands in zip(again, originals, strict=True):
-            define(operands, target[piece], start + piece.start)
+            self.define(operands, target[piece], start + piece.start)
 
-    def lanes(blocks, target, start):
+    def lanes(self, blocks, target, start):
+        """In float32, what could go wrong there in float64; the target shares no memory with the operands."""
         redo = np.empty(target.size // REDO_BLOCK + 2, np.uint8)
+        narrow = self.plans.narrow
+        run = arithmetic_loop(self.operation, *narrow.form)
         head = run(blocks[0], blocks[-1], target, narrow.constants, redo)
         if head < 0:
-            define(blocks, target, start)
+            self.define(blocks, target, start)
             return
         for piece in _runs(redo, target.size, head=head):
-            odd([x[piece] for x in blocks], target[piece], start + piece.start)
+            self.odd([x[piece] for x in blocks], target[piece], start + piece.start)
 
+
+def _fast_arithmetic(operation, plans, values, fmt, choice, result):
+    """Run an operation over broadcast operands by the fast forms: the first of these that has the operands' dtypes."""
+    steps = _Steps(operation, plans, fmt, choice)
     shared = any(np.may_share_memory(v, result) for v in values)
     dtypes = {a.dtype for a in (*values, result)}
-    if narrow and not shared and dtypes == {FLOAT32}:
-        run = arithmetic_loop(operation, *narrow.form)
+    if plans.narrow and not shared and dtypes == {FLOAT32}:
         if choice.saturate == 0:
-            spellings = (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0))
-            for rounding in spellings:
-                fmt.plans[operation, rounding] = run, narrow.constants
-        _each_block(lanes, values, result, ARITHMETIC_GRAIN)
+            quick = arithmetic_loop(operation, *plans.narrow.form), plans.narrow.constants
+            for rounding in (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0)):
+                fmt.plans[operation, rounding] = quick
+        _each_block(steps.lanes, values, result, ARITHMETIC_GRAIN)
     elif plans.wide and (plans.odd is None or dtypes == {FLOAT64}):
-        redo_odd = odd if plans.odd else None
-        _wide_arithmetic(operation, plans.wide, values, choice, result, define, redo_odd, shared)
+        _wide_arithmetic(steps, plans.wide, values, choice, result, shared)
     else:
-        _each_block(odd, values, result, BLOCK)
+        _each_block(steps.odd, values, result, BLOCK)
 
 
-def _wide_arithmetic(operation, plan, values, choice, result, define, odd, shared):
-    """As `_fast_arithmetic`, by the wide form; blocks outside its domain by `odd`, else by the universal loop.
+def _wide_arithmetic(steps, plan, values, choice, result, shared):
+    """As `_fast_arithmetic`, by the wide form; blocks outside its domain by steps.odd, else by the universal loop.
 
-    define, odd : functions of (operand blocks, target, first index).   shared : whether the result overlaps operands.
+    shared : whether the result overlaps operands.
     """
     form, constants = plan
     key, offset = np.uint64(choice.key), choice.offset
-    run = wide_loop(operation, form)
+    run = wide_loop(steps.operation, form)
     # An operand of one element need not be spread out; None leaves its place for a block of an array.
     single = [_double(v.reshape(-1)) if v.size == 1 != result.size else None for v in values]
     arrays = [v for v, one in zip(values, single, strict=True) if one is None]
@@ -517,12 +530,12 @@ def _wide_arithmetic(operation, plan, values, choice, result, define, odd, share
         out = np.empty(target.size) if beside else target
         redo = np.empty(-(-target.size // WIDE_BLOCK), np.uint8)
         if not run(a, b, c, out, constants, redo, key, offset + start):
-            define(part(operands, slice(0, target.size)), out, start)
-        elif odd:
+            steps.define(part(operands, slice(0, target.size)), out, start)
+        elif steps.plans.odd:
             for piece in _runs(redo, target.size, WIDE_BLOCK):
-                odd(part(operands, piece), out[piece], start + piece.start)
+                steps.odd(part(operands, piece), out[piece], start + piece.start)
         elif b"\x01" in redo.tobytes():
-            universal = universal_loop(operation, form.mode)
+            universal = universal_loop(steps.operation, form.mode)
             universal(a, b, c, out, constants, redo, key, offset + start)
         if beside and not cast(out, target):
             target[...] = out
@@ -582,13 +595,8 @@ def _quick_arithmetic(operation, operands, fmt, out, options):
     return result if done and b"\x01" not in redo.tobytes() else None
 
 
-def _elementwise(operation, operands, fmt, out, options):
-    """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
-    result = _quick_arithmetic(operation, operands, fmt, out, options)
-    if result is not None:
-        return result
-    fmt = as_format(fmt)
-    choice = Choice.of(operation, options)
+def _opened(operands, fmt, out):
+    """(values or Parts of the operands, the shape that they broadcast to, an array for the result)."""
     values, dtypes = [], []
     for x in operands:
         value, own = as_values(x)
@@ -599,9 +607,18 @@ def _elementwise(operation, operands, fmt, out, options):
         dtypes = [FLOAT64]
     shape = _broadcast([v.shape for v in values])
     if out is None:
-        result = np.empty(shape, _result_dtype(fmt, dtypes))
-    else:
-        result = _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
+        return values, shape, np.empty(shape, _result_dtype(fmt, dtypes))
+    return values, shape, _room(out, shape, _carriers(fmt), fmt, _may_fail(fmt))
+
+
+def _elementwise(operation, operands, fmt, out, options):
+    """Any operation of the exact loops on broadcast operands: the whole path from arguments to result."""
+    result = _quick_arithmetic(operation, operands, fmt, out, options)
+    if result is not None:
+        return result
+    fmt = as_format(fmt)
+    choice = Choice.of(operation, options)
+    values, shape, result = _opened(operands, fmt, out)
     if any(isinstance(value, Parts) for value in values):
         exact = [np.broadcast_to(exact_array(x), shape).ravel() for x in operands]
         *columns, flags = rational_parts(operation, exact, choice)

@@ -22,9 +22,8 @@ from softfloat.backends.kernels import (
 )
 from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
-from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.functional import _carriers, _checked_out, add, quantize
+from softfloat.functional import NoValueError, _carriers, _checked_out, add, quantize
 from softfloat.operands import FLOAT32, Held, hold
 from softfloat.ops.reduce import (
     AT_OUTER,
@@ -55,12 +54,16 @@ _SHORT = 1 << 20  # multiply-adds of a product that one thread does at once
 _ALONE = np.zeros((1, 2), np.int64)  # the batches of A and B in the only product
 
 
+def _check_sizes(name, first, second):
+    """The sizes over which a function of this name sums: the last of a, and the last but one of b or its only one."""
+    if first.shape[-1] != second.shape[-2 if second.ndim > 1 else -1]:
+        raise ValueError(
+            f"{name}: the inner sizes differ: a has shape {first.shape}, b has shape {second.shape}"
+        )
+
+
 def _shapes(a, b):
     """(batch shape, result shape) of a matrix product after NumPy's rules; a and b are at least 2-D."""
-    if a.shape[-1] != b.shape[-2]:
-        raise ValueError(
-            f"matmul: the inner sizes differ: a has shape {a.shape}, b has shape {b.shape}"
-        )
     try:
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
@@ -142,6 +145,7 @@ def matmul(
         raise ValueError(
             f"matmul takes arrays of one or more dimensions, got shapes {first.shape} and {second.shape}"
         )
+    _check_sizes("matmul", first, second)
     left = first[None, :] if first.ndim == 1 else first
     right = second[:, None] if second.ndim == 1 else second
     batch, full = _shapes(left, right)
@@ -155,7 +159,7 @@ def matmul(
 
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
         found = engines.product(engine, (a, left), (b, right), initial, *batches)
-        wide = np.asarray(quantize(found.reshape(full), how.result))
+        wide = np.asarray(quantize(found.reshape(shape), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
     soft = isinstance(a, Held) or isinstance(b, Held)
     return hold(result, how.result) if soft and out is None else result
@@ -299,7 +303,7 @@ def _candidates(how, columns):
     alike = (to_product.mode, to_product.saturate) == (to_sum.mode, to_sum.saturate)
     if how.order not in (SEQUENTIAL, BLOCKED) or not alike:
         return ()
-    if not isinstance(how.result, Format) or not how.result.signed or not how.result.has_nan:
+    if how.may_fail:
         return ()
     if to_sum.mode == STOCHASTIC:
         # Where rows of the result do not begin at multiples of their length, its columns have no keys of their own.
@@ -454,6 +458,17 @@ class _Task:
         return total.reshape(full)
 
 
+def rearranged(a, b, fmt, **options):
+    """`matmul` for a result of another shape: an error that names an element says that it is one of this product."""
+    try:
+        return matmul(a, b, fmt, **options)
+    except NoValueError as error:
+        error.add_note(
+            f"In the matrix product of shapes {np.shape(a)} and {np.shape(b)}, formed for this result."
+        )
+        raise
+
+
 def _plain_array(x, what):
     """x as an array of its own dtype; what NumPy would round, such as large integers in a list, is refused."""
     if isinstance(x, Held):
@@ -461,8 +476,9 @@ def _plain_array(x, what):
     if type(x) is np.ndarray:
         return x
     value, _ = _values(x, what)
-    # An array keeps its type, which tells an engine the format.
-    return np.asarray(x) if isinstance(x, (np.ndarray, np.generic)) else value
+    found = np.asarray(x)
+    # An array keeps its type, which tells an engine the format; integers keep theirs, which asks for no carrier.
+    return found if isinstance(x, (np.ndarray, np.generic)) or found.dtype.kind in "biu" else value
 
 
 def dot(a, b, fmt, *, out=None, **options):
@@ -471,6 +487,8 @@ def dot(a, b, fmt, *, out=None, **options):
     Options as for `matmul`. A scalar operand multiplies every element: one product, one sum with +0.
     """
     first, second = _plain_array(a, "a"), _plain_array(b, "b")
+    if first.ndim and second.ndim:
+        _check_sizes("dot", first, second)
     if first.ndim == 0 or second.ndim == 0:
         shape = first.shape + second.shape
         pair = first.reshape(-1, 1), second.reshape(1, -1)
@@ -486,7 +504,7 @@ def dot(a, b, fmt, *, out=None, **options):
         )
     held = [isinstance(x, Held) for x in (a, b)]
     pair = [hold(p, x._format) if h else p for p, x, h in zip(pair, (a, b), held, strict=True)]
-    result = matmul(*pair, fmt, **options).reshape(shape)
+    result = rearranged(*pair, fmt, **options).reshape(shape)
     if out is None:
         return result if result.ndim or any(held) else result[()]
     target = _checked_out(out, shape, _carriers(as_format(fmt)), as_format(fmt))
@@ -497,8 +515,10 @@ def dot(a, b, fmt, *, out=None, **options):
 def vdot(a, b, fmt, **options):
     """The inner product of all elements of two arrays, each in C order; options as for `matmul`."""
     pairs = ((a, "a"), (b, "b"))
-    flat = [x if isinstance(x, Held) else _plain_array(x, what) for x, what in pairs]
-    return matmul(*(x.reshape(-1) for x in flat), fmt, **options)
+    flat = [(x if isinstance(x, Held) else _plain_array(x, what)).reshape(-1) for x, what in pairs]
+    if flat[0].size != flat[1].size:
+        raise ValueError(f"vdot: a has {flat[0].size} elements, but b has {flat[1].size}")
+    return matmul(*flat, fmt, **options)
 
 
 __all__ = ["dot", "matmul", "vdot"]

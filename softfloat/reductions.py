@@ -28,7 +28,6 @@ from softfloat.backends.reduce import (
 )
 from softfloat.backends.sums import NO_KEYS, adder, element_keys, standard_arithmetic
 from softfloat.backends.threads import run_chunks
-from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.functional import (
@@ -37,6 +36,8 @@ from softfloat.functional import (
     _carriers,
     _checked_out,
     _integer,
+    _may_fail,
+    _no_result,
     _result_dtype,
     divide,
     multiply,
@@ -49,11 +50,14 @@ from softfloat.ops.reduce import (
     EXACT,
     FACTOR,
     KAHAN,
+    MISSING,
     NEUMAIER,
+    NO_VALUE,
     ORDERS,
     PLAIN,
     ROUNDED,
     SEQUENTIAL,
+    STAGES,
     STATE,
     TALLY,
     TO_ACCUMULATOR,
@@ -67,6 +71,7 @@ _DEFAULT = (
     "the accumulator's"  # stands for the accumulator's format where None means something else
 )
 _NO_STARTS = np.zeros(0, np.int64)
+_PARTS = "a product", "the accumulator", "the sum of the blocks", ""  # of an element, by stage
 _TERMS_AT_ONCE = 1 << 20  # operations of the definition between two looks at Ctrl-C
 _FEW_TERMS = 1 << 12  # that the definition adds before the fast loops are made ready
 _FEW_RESULTS = (
@@ -101,6 +106,8 @@ class _How:
         if outer is not None and self.order != BLOCKED:
             raise ValueError(f'outer= goes with order="blocked", got order={order!r}')
         self.outer = self.accumulator if outer is None else as_format(outer)
+        self.stages = self.product, self.accumulator, self.outer, self.result
+        self.may_fail = any(map(_may_fail, self.stages))
         common = Choice(**options)
         own = (product_rounding, None, None, result_rounding)
         self.choices = [common if r is None else Choice(**{**options, "rounding": r}) for r in own]
@@ -112,17 +119,12 @@ class _How:
 
     @property
     def formats(self):
-        return (
-            self.product.record,
-            self.accumulator.record,
-            self.outer.record,
-            self.result.record,
-        )
+        return tuple(fmt.record for fmt in self.stages)
 
     def roundings(self):
         """What the loops of the definition read; in a status block they also count there."""
-        room = np.zeros(COUNTED if self.counting else 0, np.int64)
-        return tuple(np.concatenate((choice.array(), room)) for choice in self.choices)
+        room = np.zeros(TALLY - MISSING + (COUNTED if self.counting else 0), np.int64)
+        return tuple(np.concatenate((choice.array()[:MISSING], room)) for choice in self.choices)
 
     def count(self, roundings):
         """Add what was counted there to the status blocks, once per operation that raised a flag."""
@@ -210,14 +212,8 @@ def _bits(value):
 def _deliver(wide, shape, how, dtypes, out):
     """Results, as float32 or float64 values, in an array of the result's carrier, NaNs canonical."""
     fmt = how.result
-    wraps = isinstance(fmt, FixedPoint) and fmt.overflow == "wrap"
-    if (wraps or not (fmt.signed or isinstance(fmt, FixedPoint))) and np.isnan(wide).any():
-        if wraps or not fmt.has_nan:
-            place = np.unravel_index(int(np.flatnonzero(np.isnan(wide))[0]), shape) if shape else ()
-            raise ValueError(
-                f"element {tuple(map(int, place))} of the result has no value in {fmt.label}: it is NaN, or "
-                "negative where there is no sign"
-            )
+    if how.may_fail:
+        _check_values(wide, shape, how)
     wide = wide.reshape(shape)
     make_nans_canonical(wide.reshape(-1))
     dtype = _result_dtype(fmt, dtypes)
@@ -231,6 +227,15 @@ def _deliver(wide, shape, how, dtypes, out):
     if out is not None:
         return out
     return result if result.ndim else result[()]
+
+
+def _check_values(wide, shape, how):
+    """ValueError for the first element of which an operation had no result."""
+    bits = _bits(wide)
+    missing = np.flatnonzero((bits >= NO_VALUE) & (bits < NO_VALUE + STAGES))
+    if missing.size:
+        stage = int(bits[missing[0]]) - NO_VALUE
+        _no_result(how.stages[stage], missing[0], shape, _PARTS[stage])
 
 
 def _copy(values, result):
@@ -328,7 +333,7 @@ def _fast_reduction(value, axes, n, kind, finish, how):
         return None
     if kind == ROUNDED:
         squares = how.choices[TO_PRODUCT]
-        if how.exact or squares.mode >= STOCHASTIC:
+        if how.exact or squares.mode >= STOCHASTIC or _may_fail(how.product):
             return None
         value = multiply(value, value, how.product, **_options(squares))
     inner, outer = _adder(how.accumulator, choice, kind), _adder(how.outer, choice, kind)
@@ -357,8 +362,7 @@ def _finished(sums, n, finish, how):
     choice, fmt = how.choices[TO_RESULT], how.result
     if finish == AS_IT_IS and fmt == how.outer and choice.mode < STOCHASTIC and not choice.saturate:
         return sums
-    certain = isinstance(fmt, Format) and fmt.signed
-    if sums.size > _FEW_RESULTS and choice.mode < STOCHASTIC and certain and n:
+    if sums.size > _FEW_RESULTS and choice.mode < STOCHASTIC and n and not _may_fail(fmt):
         if finish == MEAN:
             return divide(sums, float(n), fmt, **_options(choice))
         return (sqrt if finish == ROOT else quantize)(sums, fmt, **_options(choice))
@@ -444,9 +448,9 @@ def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     own = options.pop("product_rounding", None), options.pop("result_rounding", None)
     how = _How(fmt, accumulator, _DEFAULT, "sequential", None, None, *own, options)
     value, dtypes = _values(x, "the input")
-    if axis is None:
-        value, axis = value.reshape(-1), 0
     axes = _axes(axis, value.ndim)
+    if axis is None or value.ndim == 0:
+        value, axes = value.reshape(-1), (0,)
     if len(axes) != 1:
         raise ValueError(f"cumsum runs along one axis, or along all with axis=None; got {axis}")
     (axis,) = axes
@@ -483,7 +487,9 @@ def _defined_running(moved, how):
 def _fast_running(moved, how):
     """Running sums along the last axis by the fast loops, or None where they do not apply."""
     choice, result = how.choices[TO_ACCUMULATOR], how.choices[TO_RESULT]
-    if moved.size < max(_FEW_TERMS, 1) or how.counting or result.mode >= STOCHASTIC:
+    if moved.size < max(_FEW_TERMS, 1) or how.counting:
+        return None
+    if result.mode >= STOCHASTIC or _may_fail(how.result):
         return None
     inner, n = _adder(how.accumulator, choice, PLAIN), moved.shape[-1]
     terms, largest = as_terms(moved)

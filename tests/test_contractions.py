@@ -739,7 +739,7 @@ A = np.ones((2, 3))
         (lambda: sf.einsum(A, A, "bfloat16"), TypeError, "must be a string"),
         (lambda: sf.einsum("ij,jk", A, "bfloat16"), ValueError, "3 arguments, got 2"),
         (lambda: sf.einsum("ij", A, A, "bfloat16"), ValueError, "2 arguments, got 3"),
-        (lambda: sf.einsum("ij", A, A, fmt="bfloat16"), ValueError, "1 operands, got 2"),
+        (lambda: sf.einsum("ij", A, A, fmt="bfloat16"), ValueError, "1 operand, got 2$"),
         (lambda: sf.einsum("ij,jk", A, A, "bfloat16"), ValueError, "'j' has size 3, but 2"),
         (lambda: sf.einsum("ii", A, "bfloat16"), ValueError, "'i' has sizes 2 and 3"),
         (lambda: sf.einsum("ijk", A, "bfloat16"), ValueError, "name 3 axes, but operand 0 has 2"),
@@ -763,7 +763,9 @@ A = np.ones((2, 3))
         (lambda: sf.tensordot(A, A, "bfloat16", ([0, 0], [0, 0])), ValueError, "an axis twice"),
         (lambda: sf.tensordot(A, A, "bfloat16", "abc"), ValueError, "two lists of axes"),
         (lambda: sf.tensordot(A, A, "bfloat16", (2, 0)), ValueError, "axes must be in -2..1"),
-        (lambda: sf.inner(A, A.T, "bfloat16"), ValueError, "axis 1 of a has size 3"),
+        (lambda: sf.inner(A, A.T, "bfloat16"), ValueError, "inner: axis 1 of a has size 3"),
+        (lambda: sf.inner(A, A, "bfloat16", c=A), TypeError, r"^inner\(\) takes no c="),
+        (lambda: sf.outer(A, A, "bfloat16", c=A), TypeError, r"^outer\(\) takes no c="),
         (lambda: sf.tensordot(A, 1.0, "bfloat16", ([0], [0])), ValueError, "that has none"),
         (lambda: sf.tensordot(A, A, "bfloat16", ([0.5], [0])), TypeError, "axes must be an int"),
         (lambda: sf.tensordot(A, A, "bfloat16", 1.0), ValueError, "axes must be a number"),
@@ -772,6 +774,28 @@ A = np.ones((2, 3))
 def test_errors_of_contractions(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, **o: sf.dot(x, np.ones((2, 3, 2)), "bfloat16", **o),
+        lambda x, **o: sf.einsum("ij,kj->ki", x, x, "bfloat16", **o),
+        lambda x, **o: sf.conv1d(x[None], x[None, :, :2], "bfloat16", **o),
+    ],
+)
+def test_an_error_in_a_product_laid_out_for_a_result_says_so(call):
+    unsigned = sf.Format(4, 3, specials="finite", signed=False)
+    x = np.array([[1.0, -3.0, 0.5], [1.0, 2.0, 4.0]])
+    with pytest.raises(ValueError, match="accumulator of element") as caught:
+        call(x, accumulator=unsigned, product="binary32")
+    assert "In the matrix product of shapes" in caught.value.__notes__[0]
+
+
+def test_the_carrier_of_integers_is_the_smallest_that_holds_the_format():
+    for function in (sf.inner, sf.outer, sf.dot, sf.tensordot):
+        axes = {"axes": 1} if function is sf.tensordot else {}
+        assert function([1, 2], np.array([3, 4]), "bfloat16", **axes).dtype == np.float32
 
 
 def test_inputs_stay_as_they_were():

@@ -123,6 +123,33 @@ SUBNORMAL = (np.linspace(1, 2, 60).reshape(6, 10) * 2.0**-130).astype(np.float32
 FACTOR = np.linspace(0.5, 2, 40, dtype=np.float32).reshape(10, 4)
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: sf.dot(A, A, B), r"dot: the inner sizes differ: a has shape \(2, 3\)"),
+        (lambda: sf.vdot(A, A[0], B), "vdot: a has 6 elements, but b has 3"),
+        (lambda: sf.matmul(A[0], A, B), r"matmul: .* a has shape \(3,\), b has shape \(2, 3\)"),
+        (lambda: sf.inner(A, [1, 2], B), "inner: axis 1 of a has size 3, axis 0 of b 2"),
+    ],
+)
+def test_an_error_about_sizes_has_the_name_and_the_shapes_that_were_given(call, message):
+    with pytest.raises(ValueError, match="^" + message):
+        call()
+
+
+@pytest.mark.parametrize("option", [{"keepdims": True}, {"axis": 0}])
+def test_einsum_of_one_operand_has_its_axes_from_the_subscripts(option):
+    with pytest.raises(TypeError, match="no option .* here; the subscripts say"):
+        sf.einsum("ij->i", A, B, **option)
+
+
+def test_running_sums_of_a_number_are_those_of_one_element():
+    for axis in (None, 0, -1):
+        assert sf.cumsum(1.5, B, axis).tolist() == [1.5]
+    with pytest.raises(ValueError, match="axis must be in -1..0, got 1"):
+        sf.cumsum(1.5, B, 1)
+
+
 @ON_X86
 @pytest.mark.parametrize(
     "call",

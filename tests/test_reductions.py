@@ -10,7 +10,7 @@ from helpers import assert_same_bits
 
 import softfloat as sf
 from softfloat import products, reductions
-from softfloat.backends import orders, sums
+from softfloat.backends import additions, orders, sums
 
 MASK = 2**64 - 1
 SEED, STREAM = 11, 3
@@ -405,13 +405,6 @@ def test_errors_say_what_to_do(call, message):
         call()
 
 
-def test_a_negative_sum_needs_a_sign():
-    unsigned = sf.Format(4, 3, specials="finite", signed=False)
-    with pytest.raises(ValueError, match="no value in"):
-        reductions.sum([1.0, -2.0], unsigned)
-    assert reductions.sum([2.0, -1.0], unsigned, accumulator="binary32") == 1.0
-
-
 # --- the fast loops against the definition
 SUM_ORDERS = [
     {"order": "sequential"},
@@ -482,19 +475,19 @@ def test_fast_sums_are_the_definition(paths, name, accumulator, how):
             kinds |= paths(reductions.sum, x, fmt, axis, **options)
     for n in (1, 2, 63, 64, 65, 500, 4097):
         kinds |= paths(reductions.sum, x.reshape(-1)[:n], fmt, **options)
-    assert sums.WHOLE in kinds
-    assert (sums.NATIVE if accumulator else sums.SHORT) in kinds
+    assert additions.WHOLE in kinds
+    assert (additions.NATIVE if accumulator else additions.SHORT) in kinds
 
 
 @pytest.mark.parametrize("how", SUM_ORDERS[:4], ids=lambda how: how["order"])
 def test_the_whole_form_is_the_short_form(paths, monkeypatch, how):
     x = scaled(sf.bfloat16, "ordinary", (40, 130))
     adder = sums.adder(sf.bfloat16, 0, 0, 24, 0, False)
-    assert sums.SHORT in paths(reductions.sum, x, sf.bfloat16, 0, **how)
+    assert additions.SHORT in paths(reductions.sum, x, sf.bfloat16, 0, **how)
     monkeypatch.setattr(adder, "quick", None)
     monkeypatch.setattr(adder, "lane", np.dtype(np.float64))
     for axis in (0, 1):
-        assert paths(reductions.sum, x, sf.bfloat16, axis, **how) == {sums.WHOLE}
+        assert paths(reductions.sum, x, sf.bfloat16, axis, **how) == {additions.WHOLE}
 
 
 @pytest.mark.parametrize(
@@ -591,7 +584,7 @@ def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
         if scale == "ordinary" and rounding != "toward_positive":
             for how in SUM_ORDERS[1:4]:
                 kinds |= paths(reductions.sum, x, fmt, rounding=rounding, **how)
-    assert {sums.STEPPED, sums.WHOLE} <= kinds
+    assert {additions.STEPPED, additions.WHOLE} <= kinds
     zeros = np.array([[1, -0.0, 0.0], [-1, 0.0, -0.0]], np.float32)
     paths(reductions.sum, zeros, fmt, 0, rounding=rounding)
 
@@ -599,7 +592,7 @@ def test_sums_in_a_direction_are_the_definition(paths, name, rounding):
 def test_a_direction_that_no_short_step_keeps_takes_the_whole_form(paths):
     """Upward in binary16, a sum may overflow by roundings alone."""
     x = scaled(sf.binary16, "ordinary", (41, 38))
-    assert paths(reductions.sum, x, sf.binary16, 0, rounding="toward_positive") == {sums.WHOLE}
+    assert paths(reductions.sum, x, sf.binary16, 0, rounding="toward_positive") == {additions.WHOLE}
 
 
 @pytest.mark.parametrize("order", ["kahan", "neumaier"])
@@ -626,13 +619,13 @@ def test_compensated_sums_have_fast_loops(paths, name, rounding, order):
     x[:2] = [[fmt.max], [-fmt.max]]
     x[2] = 1
     kinds |= paths(reductions.sum, x, fmt, 0, **how)
-    assert kinds - {sums.WHOLE}
+    assert kinds - {additions.WHOLE}
 
 
 def test_products_have_fast_loops(paths):
     x = scaled(sf.bfloat16, "ordinary", (23, 40)) + np.float32(1)
-    assert paths(reductions.prod, x, "bfloat16", 0) == {sums.WHOLE}
-    assert paths(reductions.prod, x, "bfloat16", 0, accumulator="binary32") == {sums.NATIVE}
+    assert paths(reductions.prod, x, "bfloat16", 0) == {additions.WHOLE}
+    assert paths(reductions.prod, x, "bfloat16", 0, accumulator="binary32") == {additions.NATIVE}
 
 
 def test_layouts_take_the_fast_loops_too(paths):
@@ -746,3 +739,150 @@ def test_given_random_words_and_inexact_operands_are_refused():
     for x in ([2**70 + 1], ["0.1"]):
         with pytest.raises(TypeError, match=r"round them first"):
             reductions.sum(x, "bfloat16")
+
+
+# --- formats in which an operation can be without a result
+WRAPPING = sf.FixedPoint(3, 4, overflow="wrap")
+UNSIGNED = sf.Format(4, 3, specials="finite", signed=False)
+FIXED = [
+    WRAPPING,
+    sf.FixedPoint(3, 4),
+    sf.FixedPoint(4, 3, signed=False),
+    sf.FixedPoint(4, 3, signed=False, overflow="wrap"),
+    sf.FixedPoint(30, 20, overflow="wrap"),
+    sf.FixedPoint(2, 3, symmetric=True),
+    UNSIGNED,
+    sf.float8_e8m0fnu,
+]
+
+
+def tried(call):
+    """What a call gives, or None where it raises because something has no result."""
+    try:
+        return call()
+    except ValueError as error:
+        assert "neither a sign nor a NaN" in str(error) or "cannot wrap around" in str(error)
+        return None
+
+
+def special_rows():
+    """Terms of sums: within the range, beyond it, and with what a format may lack a result for."""
+    rng = np.random.default_rng(8)
+    rows = np.round(rng.standard_normal((8, 9)) * 40) / 8
+    rows[1] = abs(rows[1])
+    rows[2, 4], rows[3, 0], rows[4, 8], rows[5, 5] = np.nan, np.inf, -np.inf, 1e300
+    rows[6, 2:4] = 2.0**70 + 2.0**18, -1.0
+    rows[7] = np.abs(rows[7]) * 2.0**60
+    return rows
+
+
+@pytest.mark.parametrize("fmt", FIXED, ids=lambda fmt: fmt.label)
+@pytest.mark.parametrize("order", ORDERS)
+def test_sums_and_products_raise_where_the_naive_loop_does(fmt, order):
+    """And let a NaN through where it does; whichever stage has the format."""
+    block, raised = {"block": BLOCK} if order == "blocked" else {}, 0
+    for x, rounding in itertools.product(special_rows(), ("ties_to_even", "toward_negative")):
+        how = {"order": order, "rounding": rounding}
+        for accumulator, result in ((fmt, fmt), (fmt, sf.binary64), (sf.binary64, fmt)):
+            naive = Naive(result, rounding, accumulator, accumulator)
+            common = {"accumulator": accumulator, **how, **block}
+            expected = tried(lambda: naive.result(naive.total(list(x), order)))  # noqa: B023
+            got = tried(lambda: reductions.sum(x, result, **common))  # noqa: B023
+            y = np.roll(x, 1) / 4
+            pairs = tried(lambda: naive.result(naive.total(naive.terms(x, y), order)))  # noqa: B023
+            product = tried(lambda: products.matmul(x, y, result, **common))  # noqa: B023
+            for one, other in ((got, expected), (product, pairs)):
+                assert (one is None) == (other is None)
+                raised += one is None
+                if one is not None:
+                    assert_same_bits(one, other)
+    assert raised > 0 or not (fmt is UNSIGNED or getattr(fmt, "overflow", "") == "wrap")
+
+
+@pytest.mark.parametrize("fmt", FIXED, ids=lambda fmt: fmt.label)
+def test_other_reductions_raise_where_the_naive_loop_does(fmt):
+    for x in special_rows():
+        naive = Naive(fmt, "ties_to_even", product=fmt)
+
+        def running(x=x, naive=naive):
+            sums = itertools.accumulate(x, lambda s, t: naive.add(s, t, 0), initial=0.0)
+            return np.array([naive.result(s) for s in sums][1:])
+
+        def factors(x=x, naive=naive):
+            s = 1.0
+            for t in x:
+                s = naive.call("multiply", s, t, fmt=fmt, step=0)
+            return s
+
+        def total(terms, naive=naive):
+            return naive.total(list(terms), "sequential")
+
+        cases = [
+            (reductions.cumsum, running),
+            (reductions.prod, factors),
+            (reductions.mean, lambda x=x: sf.divide(total(x), 9.0, fmt)),
+            (reductions.norm, lambda x=x, n=naive: sf.sqrt(total(n.terms(x, x)), fmt)),
+        ]
+        for function, definition in cases:
+            expected, got = tried(definition), tried(lambda f=function, x=x: f(x, fmt))
+            assert (got is None) == (expected is None)
+            if got is not None:
+                assert_same_bits(got, expected)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: reductions.sum(x, UNSIGNED, 1), r"the accumulator of element 2 is negative"),
+        (
+            lambda x: reductions.sum(x, UNSIGNED, 1, True, accumulator="binary32"),
+            r"^element \(2, 0\) is negative or NaN, and e4m3 finite unsigned has neither",
+        ),
+        (
+            lambda x: reductions.sum(x, UNSIGNED, 1, accumulator="binary32", order="kahan"),
+            r"^element 2 is negative",
+        ),
+        (lambda x: reductions.cumsum(x, UNSIGNED, 1), r"the accumulator of element \(2, 1\)"),
+        (
+            lambda x: reductions.cumsum(x, UNSIGNED, 1, accumulator="binary32"),
+            r"^element \(2, 1\) is",
+        ),
+        (
+            lambda x: reductions.norm(np.where(x < 0, np.inf, x), "binary32", 1, product=WRAPPING),
+            r"a product of element 2 cannot wrap around the range of Q3.4 wrap",
+        ),
+        (
+            lambda x: reductions.sum(x, "binary32", 1, order="blocked", block=2, outer=UNSIGNED),
+            r"the sum of the blocks of element 2 is negative",
+        ),
+        (
+            lambda x: products.matmul(
+                x, np.ones(3), "bfloat16", order="blocked", block=2, outer=UNSIGNED
+            ),
+            r"the sum of the blocks of element 2 is negative",
+        ),
+        (
+            lambda x: products.matmul(x, np.ones(3), UNSIGNED, engine=sf.engines.a100_fp16),
+            r"^element 2 is negative",
+        ),
+    ],
+)
+@pytest.mark.parametrize("few", [0, 1 << 12])
+def test_the_element_without_a_result_is_named(monkeypatch, few, call, message):
+    monkeypatch.setattr(reductions, "_FEW_TERMS", few)
+    monkeypatch.setattr(reductions, "_FEW_RESULTS", few)
+    x = np.array([[1.0, 2, 3], [4, 5, 6], [0.5, -7, 1]])
+    with pytest.raises(ValueError, match=message):
+        call(x)
+
+
+def test_a_result_in_fixed_point_has_fast_products_and_sums(paths):
+    """Equal to the definition, which a status block takes."""
+    fixed, rng = sf.FixedPoint(6, 5), np.random.default_rng(2)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((40, 60), (60, 30)))
+    a[3, 7] = np.nan
+    assert paths(reductions.mean, a, fixed, 1, accumulator="bfloat16")
+    for how in ({}, {"order": "blocked", "block": 16}, {"c": np.ones(30)}):
+        got = products.matmul(a, b, fixed, accumulator="bfloat16", **how)
+        with sf.status():
+            assert_same_bits(got, products.matmul(a, b, fixed, accumulator="bfloat16", **how))

@@ -1,4 +1,4 @@
-"""Loops of compensated sums, by any way to add (softfloat.backends.sums): softfloat.ops.reduce defines them.
+"""Loops of compensated sums, in any way of softfloat.backends.additions: softfloat.ops.reduce defines them.
 
 Each element has two running numbers side by side, its sum and its correction. The loops also watch all the magnitudes
 that could overflow an operation: the sums, what is added to them, and the corrections. An operation takes and gives

@@ -8,7 +8,9 @@ import math
 
 import numpy as np
 
-from softfloat.backends.sums import FLOAT32, NO_KEYS, PIECE, narrow, running
+from softfloat.backends.additions import FLOAT32
+from softfloat.backends.sum_loops import running
+from softfloat.backends.sums import NO_KEYS, PIECE, narrow
 from softfloat.ops.reduce import (
     KAHAN,
     LANE_COUNT,

@@ -1,4 +1,7 @@
-"""Loops of the definitions of sums and products: one output element after the other, any format, any rounding."""
+"""Loops of the definitions of sums and products: one output element after the other, any format, any rounding.
+
+What they write is the `outcome` of an element, as softfloat.ops.reduce says.
+"""
 
 import numpy as np
 
@@ -19,6 +22,7 @@ from softfloat.ops.reduce import (
     divide_by_count,
     end,
     keys_of,
+    outcome,
     sqrt,
     term,
     word_of,
@@ -63,7 +67,7 @@ def reduce_part(
     advance(a, b, i * n, j * n, first, stop, order, block, kind, state, F, R, own)
     if stop == n:
         s = end(n, start, given, order, block, kind, state, F, R, own)
-        out[0] = finished(s, n, finish, F, R, own)
+        out[0] = outcome(finished(s, n, finish, F, R, own), R)
 
 
 @jit
@@ -82,7 +86,7 @@ def finish_loop(sums, n, finish, F, R, key, offset, out, first):
     """Results number first, first + 1, ... of accumulators, all bits of float64 numbers."""
     for e in range(out.size):
         own = keys_of(key, offset + first + e, 1)
-        out[e] = finished(sums[first + e], n, finish, F, R, own)
+        out[e] = outcome(finished(sums[first + e], n, finish, F, R, own), R)
 
 
 @jit
@@ -94,5 +98,5 @@ def cumulative_loop(a, n, kind, F, R, key, offset, out, row, first, s):
         word = word_of(R[TO_ACCUMULATOR], own, PLACES * k + AT_TERM)
         s = accumulate(s, u, v, kind, F[TO_ACCUMULATOR], R[TO_ACCUMULATOR], word)
         word = word_of(R[TO_RESULT], own, PLACES * k + AT_RESULT)
-        out[k - first] = convert(s, F[TO_RESULT], R[TO_RESULT], word)
+        out[k - first] = outcome(convert(s, F[TO_RESULT], R[TO_RESULT], word), R)
     return s

@@ -12,10 +12,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from softfloat.backends.additions import SHORT, STEPPED
 from softfloat.backends.tiles import WIDTH
 from softfloat.rounding import AWAY, NEGATIVE, POSITIVE
 
-NATIVE, SHORT, STEPPED, WHOLE = range(4)  # ways to add: softfloat.backends.sums
 SIDES = {np.float32: WIDTH, np.float64: WIDTH // 2}
 TOGETHER = 2
 LANE = 16  # bytes within which a shuffle is cheapest
@@ -119,7 +119,7 @@ class _Lanes:
         return self.b.shuffle_vector(one, empty, _mask([0] * self.size))
 
     def add(self, kind, mode, s, x):
-        """s + x as softfloat.backends.sums adds."""
+        """s + x as softfloat.backends.additions adds."""
         b = self.b
         z = b.fadd(s, b.fpext(x, self.numbers) if self.wider else x)
         if kind == SHORT:
@@ -142,7 +142,7 @@ class _Lanes:
         return b.bitcast(b.and_(u, keep), self.numbers)
 
     def look(self, gridded, x, seen):
-        """What was seen, and now of float32 terms x: as `_look_form` of softfloat.backends.sums."""
+        """What was seen, and now of float32 terms x: as `look_form` of softfloat.backends.additions."""
         b = self.b
         digits, high, stray = seen
         words = ir.VectorType(_INT32, self.size)

@@ -28,6 +28,9 @@ takes the place of y; the product has the top k bits of its high half, the sum t
 
 A reduction may stop after any term and go on later: `begin`, `advance` and `end` keep what is under way in an array.
 
+An operation without a result (a negative number where there is neither a sign nor a NaN, an infinity to be wrapped)
+gives a NaN, and leaves a note in its rounding's MISSING; `outcome` makes of that what stands for the whole element.
+
 Source: Higham, Accuracy and Stability of Numerical Algorithms (2002), ch. 4.
 """
 
@@ -51,6 +54,7 @@ from softfloat.rounding import (
     FINITE_CLASS,
     INFINITE_CLASS,
     INVALID,
+    NO_RESULT,
     SIGNALING_CLASS,
     STOCHASTIC,
     ZERO_CLASS,
@@ -69,10 +73,12 @@ ORDERS = {
 PLAIN, ROUNDED, EXACT, FACTOR = range(4)
 # Entries of the formats and of the roundings that a reduction works with.
 TO_PRODUCT, TO_ACCUMULATOR, TO_OUTER, TO_RESULT = range(4)
-# Entries of one rounding: mode, saturation, random bits, variant; and, in a status block alone, from TALLY on, how many
-# operations raised each flag.
-MODE, SATURATE, RANDOM_BITS, VARIANT = range(4)
-TALLY = 5
+STAGES = 4
+# Entries of one rounding: mode, saturation, random bits, variant, whether an operation had no result; and, in a status
+# block alone, from TALLY on, how many operations raised each flag.
+MODE, SATURATE, RANDOM_BITS, VARIANT, MISSING, TALLY = range(6)
+# An element of which an operation of stage s had no result: the bits NO_VALUE + s, a NaN that nothing else here gives.
+NO_VALUE = (0xFFF << 51) + 1
 # Places of the operations of a term, and how many there may be.
 AT_PRODUCT, AT_TERM, AT_MERGE, AT_THIRD, AT_FOURTH, AT_OUTER, AT_TOTAL, AT_RESULT = range(8)
 PLACES = 8
@@ -148,9 +154,21 @@ def rounded(kind, negative, exponent, high, low, raised, F, R, word):
         kind, negative, exponent, high, low, raised,
         F, R[MODE], R[SATURATE], word, R[RANDOM_BITS], R[VARIANT],
     )  # fmt: skip
+    if code == NO_RESULT:
+        R[MISSING] = 1
     for j in range(TALLY, R.size):
         R[j] += (flags >> (j - TALLY)) & 1
     return i64(to_carrier(negative, code, F, 52, 11))
+
+
+@jit
+def outcome(s, R):
+    """The bits s of an element, or those that say which stage had no result; the notes of that are taken away."""
+    for stage in range(STAGES - 1, -1, -1):
+        if R[stage][MISSING] != 0:
+            s = i64(NO_VALUE + stage)
+            R[stage][MISSING] = 0
+    return s
 
 
 @jit
@@ -334,8 +352,8 @@ def blocked(a, b, i, j, first, stop, state, neutral, block, kind, F, R, key):
 
 @jit
 def close_block(state, begun, neutral, kind, F, R, key):
-    word = word_of(R[TO_ACCUMULATOR], key, PLACES * begun + AT_OUTER)
-    state[0] = accumulate(state[0], state[1], ONE, kind, F[TO_OUTER], R[TO_ACCUMULATOR], word)
+    word = word_of(R[TO_OUTER], key, PLACES * begun + AT_OUTER)
+    state[0] = accumulate(state[0], state[1], ONE, kind, F[TO_OUTER], R[TO_OUTER], word)
     state[1] = neutral
 
 
