@@ -282,25 +282,49 @@ def _group_step(fa, ea, vb, xb, k, c, P, how, E, X, scale, S, values, seen):
 
 
 @jit(inline=True)
+def _add_exactly(s, rest, errors, product):
+    """s + product, with what the sum loses: rest keeps the last such error, `errors` counts them."""
+    s, error = two_sum(s, product)
+    inexact = (error > 0) | (error < 0)
+    return s, error if inexact else rest, np.int32(errors + np.int32(inexact))
+
+
+@jit(inline=True)
+def _round_once(s, rest, signed):
+    """s + rest as a float32; a zero is +0 unless it has IEEE's sign."""
+    s, error = two_sum(s, rest)
+    y = np.float32(to_odd(s, error))
+    return y if signed else y + np.float32(0)
+
+
+@jit(inline=True)
+def _exact_pair(fa, vb, k, c, signed, seen):
+    """`_exact_step` for two products: nothing leaves the registers."""
+    x0, x1 = vb[k * WIDTH : (k + 1) * WIDTH], vb[(k + 1) * WIDTH : (k + 2) * WIDTH]
+    f0, f1 = np.float64(fa[k]), np.float64(fa[k + 1])
+    for j in range(WIDTH):
+        s, rest, count = np.float64(c[j]), 0.0, np.int32(0)
+        s, rest, count = _add_exactly(s, rest, count, f0 * np.float64(x0[j]))
+        s, rest, count = _add_exactly(s, rest, count, f1 * np.float64(x1[j]))
+        seen[j] = np.int32(seen[j] | np.int32(count > np.int32(1)))
+        c[j] = _round_once(s, rest, signed)
+
+
+@jit(inline=True)
 def _exact_step(fa, vb, k, c, P, S, R, errors, seen):
     """One step of accumulators c of binary32 that are rounded once, to nearest, nothing being cut."""
     for j in range(WIDTH):
         S[j] = np.float64(c[j])
         R[j] = 0.0
         errors[j] = np.int32(0)
-    signed = P[SIGNED_ZEROS] != 0
     for l in range(k, k + P[STEP]):  # noqa: E741
         x, f = vb[l * WIDTH : (l + 1) * WIDTH], np.float64(fa[l])
         for j in range(WIDTH):
-            S[j], error = two_sum(S[j], f * np.float64(x[j]))
-            inexact = (error > 0) | (error < 0)
-            errors[j] = np.int32(errors[j] + np.int32(inexact))
-            R[j] = error if inexact else R[j]
+            S[j], R[j], errors[j] = _add_exactly(S[j], R[j], errors[j], f * np.float64(x[j]))
+    signed = P[SIGNED_ZEROS] != 0
     for j in range(WIDTH):
-        s, error = two_sum(S[j], R[j])
-        y = np.float32(to_odd(s, error))
         seen[j] = np.int32(seen[j] | np.int32(errors[j] > np.int32(1)))
-        c[j] = y if signed else y + np.float32(0)
+        c[j] = _round_once(S[j], R[j], signed)
 
 
 # ---------------------------------------------------------------- steps of rounded operations
@@ -447,7 +471,11 @@ def exact_row(fa, ea, vb, xb, n, c, P, tune, scratch, seen):
             own[:] = np.float32(-0.0) if P[SIGNED_ZEROS] else np.float32(0)
         k = first
         while k < first + P[DEPTH]:
-            _exact_step(fa, vb, k, own if separate else c, P, S, R, errors, seen)
+            s = own if separate else c
+            if P[STEP] == 2:
+                _exact_pair(fa, vb, k, s, P[SIGNED_ZEROS] != 0, seen)
+            else:
+                _exact_step(fa, vb, k, s, P, S, R, errors, seen)
             k += P[STEP]
         if separate:
             for j in range(WIDTH):
