@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from softfloat.backends.engine import converted, engine_product
 from softfloat.format import Format
 from softfloat.formats import (
     as_format,
@@ -30,13 +29,11 @@ from softfloat.formats import (
     float8_e4m3fnuz,
     float8_e5m2,
     float8_e5m2fnuz,
+    float8_e8m0fnu,
     tf32,
 )
-from softfloat.functional import add, quantize
-from softfloat.operands import Held
 from softfloat.ops import engine as model
 from softfloat.rounding import MODES, STOCHASTIC, Rounding, as_rounding
-from softfloat.status import uncounted
 
 EVIDENCE = ("hardware", "two models", "one model", "documentation", "conflict")
 KINDS = {"fused": model.FUSED, "tree": model.TREE, "fma": model.FMA, "evenodd": model.EVENODD}
@@ -45,6 +42,7 @@ CUTS = (Rounding.TOWARD_ZERO, Rounding.TOWARD_NEGATIVE)
 LARGEST_F, LARGEST_L, LARGEST_K = 40, 64, 128  # sums of a step then fit in 62 bits
 LARGEST_SPLIT = 1 << 16
 MOD4 = "mod4"
+SUM_BITS = 62  # of the sums that the definition forms in integers
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -66,6 +64,9 @@ class Engine:
     acc : format of the accumulator.   ftz_in : subnormal operands are zeros.   ftz_out : subnormal accumulators are.
     product_overflow : products from 2**128 on are infinite.   signed_zeros : zeros have the signs of IEEE 754 in kind
         "fused" too, where otherwise each is +0.
+    scales : format of the scales of blocks, float8_e8m0fnu or float8_e4m3fn (never negative), or None: without scales.
+    block : so many consecutive k share a scale.   G : so many consecutive products are summed exactly before they are
+        aligned, with the exponent of their scales alone; None: each product is aligned.
     promote : after so many products the accumulator is added to one of binary32 and begins anew; None never.
     split : number of parts of k whose sums are formed apart.   split_tile : parts are made of tiles of so many
         products.   split_runs : "contiguous" (runs of tiles) or "interleaved" (tile t goes to part t modulo split).
@@ -101,6 +102,9 @@ class Engine:
     ftz_out: bool = False
     product_overflow: bool = False
     signed_zeros: bool = False
+    scales: Format | None = None
+    block: int | None = None
+    G: int | None = None
     promote: int | None = None
     split: int = 1
     split_tile: int = 128
@@ -113,7 +117,9 @@ class Engine:
         _check_formats(self)
         _check_words(self)
         _check_numbers(self)
-        _check_meaning(self)
+        _check_order(self)
+        _check_kind(self)
+        _check_scales(self)
 
     @property
     def depth(self):
@@ -130,13 +136,14 @@ class Engine:
             if f.name not in plain and getattr(self, f.name) != f.default
         )
 
+    @property
+    def known(self):
+        """How well the engine is known, as text: the evidence and the note."""
+        return f"{self.evidence} ({self.note})" if self.note else self.evidence
+
     def __repr__(self):
         inputs = "/".join(fmt.label for fmt in self.inputs)
-        note = f" ({self.note})" if self.note else ""
-        return (
-            f"Engine({self.name}: {inputs} -> {self.acc.label}, {self.summary}; "
-            f"evidence: {self.evidence}{note})"
-        )
+        return f"Engine({self.name}: {inputs} -> {self.acc.label}, {self.summary}; evidence: {self.known})"
 
     @cached_property
     def places(self):
@@ -176,7 +183,30 @@ class Engine:
         P[model.FLUSH_IN], P[model.FLUSH_OUT] = self.ftz_in, self.ftz_out
         P[model.LIMIT], P[model.SIGNED_ZEROS] = self.product_overflow, self.signed_zeros
         P[model.MODE] = MODES[as_rounding(self.out)]
+        if self.scales is not None:
+            P[model.SCALE_BITS], P[model.SCALE_EMIN] = self.scales.precision, self.scales.emin
+            P[model.GROUP] = self.G or 0
+            P[model.UNIT] = _unit(a) + _unit(b)
         return P
+
+    def significand_bits(self, a, b):
+        """The most bits of a product, or of a group of them, with its scales, for operands of formats a and b."""
+        if self.G is not None:
+            return _sum_bits(self.G, a, b) - _unit(a) - _unit(b) + 2 * model.SCALE_PIECE
+        scale = (
+            self.scales.precision if self.scales is not None and self.scales.mantissa_bits else 0
+        )
+        return sum((self.cut or fmt).precision + scale for fmt in (a, b))
+
+
+def _unit(fmt):
+    """The exponent of a power of two of which all values are multiples."""
+    return fmt.emin - fmt.mantissa_bits
+
+
+def _sum_bits(count, a, b):
+    """Bits before the point of the sum of so many products."""
+    return math.frexp(count * a.max * b.max)[1]
 
 
 # ---------------------------------------------------------------- checks
@@ -197,8 +227,9 @@ def _check_formats(engine):
     inputs = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
     _put(engine, "inputs", tuple(as_format(fmt) for fmt in inputs))
     _put(engine, "acc", as_format(engine.acc))
-    if engine.cut is not None:
-        _put(engine, "cut", as_format(engine.cut))
+    for field in ("cut", "scales"):
+        if getattr(engine, field) is not None:
+            _put(engine, field, as_format(getattr(engine, field)))
     if not engine.inputs:
         _wrong(engine, "inputs", "one or more formats")
     wide = engine.kind == "fma" and engine.acc == binary64
@@ -229,6 +260,9 @@ def _check_words(engine):
         value = getattr(engine, field)
         if not isinstance(value, str) or value not in allowed:
             _wrong(engine, field, "one of " + ", ".join(map(repr, allowed)))
+    for field in ("name", "note"):
+        if not isinstance(getattr(engine, field), str):
+            raise TypeError(f"Engine: {field} must be a string, got {getattr(engine, field)!r}")
     for field in ("ftz_in", "ftz_out", "product_overflow", "signed_zeros"):
         if not isinstance(getattr(engine, field), (bool, np.bool_)):
             _wrong(engine, field, "True or False")
@@ -242,7 +276,7 @@ def _check_words(engine):
 
 def _check_numbers(engine):
     huge = 1 << 62
-    optional = ("K", "F", "reach", "Emin", "out_man", "promote")
+    optional = ("K", "F", "reach", "Emin", "out_man", "promote", "block", "G")
     for field, low, high in (
         ("L", 1, LARGEST_L),
         ("K", 1, LARGEST_K),
@@ -253,6 +287,8 @@ def _check_numbers(engine):
         ("Emin", -1000, 1000),
         ("groups", 1, 2),
         ("out_man", 0, engine.acc.mantissa_bits),
+        ("block", 1, huge),
+        ("G", 1, LARGEST_L),
         ("promote", 1, huge),
         ("split", 1, LARGEST_SPLIT),
         ("split_tile", 1, huge),
@@ -273,7 +309,7 @@ def _whole_numbers(order):
     return tuple(map(int, order)) if all(isinstance(k, (int, np.integer)) for k in order) else ()
 
 
-def _check_meaning(engine):
+def _check_order(engine):
     depth = engine.depth
     if depth % engine.L:
         _wrong(engine, "K", f"a multiple of L={engine.L}")
@@ -284,10 +320,13 @@ def _check_meaning(engine):
         _put(engine, "order", order)
     elif engine.order not in ("natural", MOD4):
         _wrong(engine, "order", f'"natural", "mod4" or a permutation of range({depth})')
+
+
+def _check_kind(engine):
     if engine.kind != "fused":
         for field, default in (
             ("F", None), ("c_in", "early"), ("reach", None), ("Emin", None), ("groups", 1),
-            ("out_man", None), ("product_overflow", False), ("signed_zeros", False),
+            ("out_man", None), ("product_overflow", False), ("signed_zeros", False), ("scales", None),
         ):  # fmt: skip
             if getattr(engine, field) != default:
                 raise ValueError(f'Engine: {field}= goes with kind="fused", got {engine.kind!r}')
@@ -302,129 +341,47 @@ def _check_meaning(engine):
         )
 
 
-# ---------------------------------------------------------------- products
-def product(engine, a, b, c, rows, columns):
-    """All elements of a matrix product by an engine, as values of its accumulator.
-
-    a, b : (operand as the caller gave it, its values as an array of two or more dimensions).   c : initial values of
-    the result's shape, or None.   rows, columns : for each batch of the result, the batch of a and of b.
-    """
-    left, a_format = _operand(engine, *a, "a")
-    right, b_format = _operand(engine, *b, "b")
-    left = left.reshape(math.prod(left.shape[:-2]), *left.shape[-2:])
-    right = right.reshape(math.prod(right.shape[:-2]), *right.shape[-2:])
-    shape = (len(rows), left.shape[-2], right.shape[-1])
-    dtype = engine.acc.carrier
-    start = np.zeros(shape, dtype) if c is None else _initial(engine, c).reshape(shape)
-    P = engine.parameters(a_format, b_format)
-    bits = sum((engine.cut or fmt).precision for fmt in (a_format, b_format))
-    out = np.empty(shape, dtype)
-    for i in range(len(rows)):
-        out[i] = _split_product(engine, P, bits, left[rows[i]], right[columns[i]], start[i])
-    return out
-
-
-def _operand(engine, given, value, what):
-    """(the values in a carrier that the kernels take, their format); ValueError where no format holds them all."""
-    carrier = engine.acc.carrier if engine.kind == "fma" else np.dtype(np.float32)
-    for fmt in _candidates(engine, given):
-        stray = _first_stray(value, fmt)
-        if stray is None:
-            value = converted(value, carrier)
-            return value if engine.cut is None else _cut_to(value, engine.cut), fmt
-    labels = " or ".join(fmt.label for fmt in _candidates(engine, given))
-    raise ValueError(
-        f"{engine.name} takes {what} as values of {labels}; element {stray} is {value[stray]!r}. Round it first: "
-        f"softfloat.quantize({what}, fmt)"
-    )
-
-
-def _candidates(engine, given):
-    """The formats that an operand may be in: its own alone, where it says more than its carrier does."""
-    if isinstance(given, Held):
-        return (given._format,) if given._format in engine.inputs else engine.inputs
-    dtype = getattr(given, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind not in "biufOUS":  # a type of ml_dtypes
-        own = tuple(fmt for fmt in engine.inputs if fmt.name == dtype.name)
-        return own or engine.inputs
-    return engine.inputs
-
-
-def _first_stray(value, fmt):
-    """The place of the first element that is no value of fmt, or None."""
-    with np.errstate(all="ignore"):
-        rounded = uncounted(quantize, value, fmt)
-    same = (rounded == value) | np.isnan(value) & fmt.has_nan
-    if not fmt.has_infinity:
-        same &= ~np.isinf(value)
-    if same.all():
-        return None
-    return tuple(int(i) for i in np.argwhere(~same)[0])
-
-
-def _cut_to(value, fmt):
-    cut = uncounted(quantize, value, fmt, rounding="toward_zero", saturate="propagate")
-    return np.asarray(cut)
-
-
-def _initial(engine, c):
-    stray = _first_stray(c, engine.acc)
-    if stray is not None:
+def _check_scales(engine):
+    block, G = engine.block, engine.G
+    if engine.scales is None:
+        if block is not None or G is not None:
+            raise ValueError("Engine: block= and G= go with scales=")
+        return
+    if engine.scales not in (float8_e8m0fnu, float8_e4m3fn):
         raise ValueError(
-            f"{engine.name} takes c as values of {engine.acc.label}; element {stray} is {c[stray]!r}. Round it "
-            f"first: softfloat.quantize(c, fmt)"
+            f"Engine: scales must be float8_e8m0fnu or float8_e4m3fn, got {engine.scales.label}"
         )
-    return converted(c, engine.acc.carrier)
+    if block is None:
+        raise ValueError("Engine: scales= needs block=, how many consecutive k share a scale")
+    if engine.F is None or engine.c_in == "late" or engine.product_overflow or engine.signed_zeros:
+        raise ValueError(
+            "Engine: scales= needs F, and goes without c_in='late', product_overflow and signed_zeros"
+        )
+    if G is not None:
+        _check_groups(engine)
 
 
-def _split_product(engine, P, bits, a, b, c):
-    """One matrix product: the parts of k one by one, and their sums."""
-    if engine.split == 1:
-        return _promoted_product(engine, P, bits, a, b, c)
-    parts = []
-    for k in _parts(engine, a.shape[1]):
-        start = c if not parts else np.zeros_like(c)  # c begins the first part
-        parts.append(_promoted_product(engine, P, bits, a[:, k], b[k], start))
-    if engine.split_order == "serial":
-        total = parts[0]
-        for part in parts[1:]:
-            total = _plus(engine, total, part)
-        return total
-    half = -(-len(parts) // 2)
-    total = parts[-1]
-    for i in range(half):
-        paired = i + half < len(parts) - 1
-        term = _plus(engine, parts[i], parts[i + half]) if paired else parts[i]
-        total = _plus(engine, total, term)
-    return total
-
-
-def _parts(engine, n):
-    """The k of each part, as slices or index arrays."""
-    tiles = -(-n // engine.split_tile)
-    if engine.split_runs == "contiguous":
-        run = -(-tiles // engine.split) * engine.split_tile
-        return [slice(min(s * run, n), min((s + 1) * run, n)) for s in range(engine.split)]
-    k = np.arange(n)
-    return [k[k // engine.split_tile % engine.split == s] for s in range(engine.split)]
-
-
-def _plus(engine, x, y):
-    """The sum in the accumulator that adds partial sums: at least binary32 where the engine promotes."""
-    wide = engine.promote is not None and engine.acc.fits(np.float32)
-    return np.asarray(uncounted(add, x, y, binary32 if wide else engine.acc))
-
-
-def _promoted_product(engine, P, bits, a, b, c):
-    run = lambda a, b, c: engine_product(  # noqa: E731
-        P, engine.places, engine.records, bits, a, b, c
-    )  # noqa: E731
-    if engine.promote is None:
-        return run(a, b, c)
-    for k in range(0, a.shape[1], engine.promote):
-        part = slice(k, k + engine.promote)
-        c = _plus(engine, c, run(a[:, part], b[part], np.zeros_like(c)))
-    return c
+def _check_groups(engine):
+    block, G = engine.block, engine.G
+    if engine.L % G or block % G or (engine.depth % block and block % engine.depth):
+        raise ValueError(
+            f"Engine: G must divide L and block, one of which K and block divides the other, got G={G}, "
+            f"L={engine.L}, K={engine.depth}, block={block}"
+        )
+    if engine.order != "natural" or engine.cut is not None:
+        raise ValueError('Engine: G= goes with order="natural" and without cut=')
+    cuts = (engine.promote or block), (engine.split_tile if engine.split > 1 else block)
+    if any(cut % block for cut in cuts):
+        raise ValueError(
+            f"Engine: G= needs promote and split_tile to be multiples of block={block}"
+        )
+    largest = max(engine.inputs, key=lambda fmt: fmt.max)
+    finest = min(map(_unit, engine.inputs))
+    above = _sum_bits(engine.L, largest, largest) + 2  # bits of a step's sum above 2**E
+    if max(above + engine.F, above - 2 * finest + 2 * model.SCALE_PIECE) > SUM_BITS:
+        raise ValueError(
+            f"Engine: G= needs narrower inputs: sums of products of {largest.label} need more than {SUM_BITS} bits"
+        )
 
 
 # ---------------------------------------------------------------- presets
@@ -433,6 +390,9 @@ _FNUZ = (float8_e4m3fnuz, float8_e5m2fnuz)
 _NARROW = (float8_e4m3fn, float8_e5m2, float6_e3m2fn, float6_e2m3fn, float4_e2m1fn)
 _TF32 = {"inputs": (binary32,), "cut": tf32}
 _FP16_OUT = {"acc": binary16, "out": "ties_to_even"}
+_MX = {"scales": float8_e8m0fnu, "block": 32}
+_NEAREST = {"out": "ties_to_even"}
+_FLUSHED = {"ftz_in": True, "ftz_out": True}
 _F_OPEN = "F is not identified by the recordings"
 _EMIN_OPEN = "Emin as in one public model; no recording identifies it"
 
@@ -510,79 +470,48 @@ b200_tf32 = _named("b200_tf32", h100_tf32)
 b200_fp16_fp16 = _named("b200_fp16_fp16", h100_fp16_fp16)
 b200_fp8_mma = _named("b200_fp8_mma", h100_fp8_mma)
 b200_fp8_mma_fp16 = _named("b200_fp8_mma_fp16", h100_fp8_mma_fp16)
-# tcgen05 of the B200 and QMMA of RTX Blackwell: no public recordings. Without block scales.
-b200_fp8 = _named(
-    "b200_fp8", h100_fp16, inputs=_NARROW, L=32, evidence="one model", note="Emin is unknown"
-)
+# tcgen05 of the B200 and QMMA of RTX Blackwell, without and with the scales of blocks: no public recordings.
+_EMIN_UNKNOWN = {"evidence": "one model", "note": "Emin is unknown"}
+b200_fp8 = _named("b200_fp8", h100_fp16, inputs=_NARROW, L=32, **_EMIN_UNKNOWN)
+b200_mxf8f6f4 = _named("b200_mxf8f6f4", b200_fp8, Emin=None, **_MX)
+b200_mxf4 = _named("b200_mxf4", b200_mxf8f6f4, inputs=(float4_e2m1fn,), L=64, F=35, G=16)
+b200_nvfp4 = _named("b200_nvfp4", b200_mxf4, scales=float8_e4m3fn, block=16)
 rtx_blackwell_fp8 = _named("rtx_blackwell_fp8", b200_fp8)
+rtx_blackwell_mxf8f6f4 = _named("rtx_blackwell_mxf8f6f4", b200_mxf8f6f4)
+rtx_blackwell_mxf4 = _named("rtx_blackwell_mxf4", b200_mxf4)
+rtx_blackwell_nvfp4 = _named("rtx_blackwell_nvfp4", b200_nvfp4)
 nvidia_fp64 = _named(
-    "nvidia_fp64",
-    inputs=(binary64,),
-    kind="fma",
-    acc=binary64,
-    out="ties_to_even",
-    evidence="one model",
+    "nvidia_fp64", inputs=(binary64,), kind="fma", acc=binary64, evidence="one model", **_NEAREST
 )
 
 # AMD, after MMA-Sim and the models of Khattak and Mikaitis.
-cdna3_fp16 = _named(
-    "cdna3_fp16",
-    inputs=(binary16,),
-    L=8,
-    F=24,
-    c_in="late",
-    out="ties_to_even",
-    product_overflow=True,
-    evidence="two models",
-)
+_CDNA3 = {"c_in": "late", "product_overflow": True, "evidence": "two models", **_NEAREST}
+cdna3_fp16 = _named("cdna3_fp16", inputs=(binary16,), L=8, F=24, **_CDNA3)
 cdna3_bf16 = _named("cdna3_bf16", cdna3_fp16, inputs=(bfloat16,))
 cdna3_xf32 = _named("cdna3_xf32", cdna3_fp16, L=4, evidence="one model", **_TF32)
 cdna3_fp8 = _named(
     "cdna3_fp8", cdna3_fp16, inputs=_FNUZ, L=16, groups=2, reach=25, evidence="one model"
 )
+_TREE = {"kind": "tree", **_NEAREST}
 cdna2_fp16 = _named(
-    "cdna2_fp16",
-    inputs=(binary16,),
-    kind="tree",
-    L=4,
-    out="ties_to_even",
-    ftz_in=True,
-    ftz_out=True,
-    evidence="two models",
+    "cdna2_fp16", inputs=(binary16,), L=4, evidence="two models", **_TREE, **_FLUSHED
 )
 cdna2_bf16 = _named("cdna2_bf16", cdna2_fp16, inputs=(bfloat16,), L=2)
 cdna2_bf16_1k = _named("cdna2_bf16_1k", cdna2_fp16, inputs=(bfloat16,))
-_conflict = {"evidence": "conflict"}
-cdna1_fp16 = _named(
-    "cdna1_fp16",
-    cdna2_fp16,
-    ftz_in=False,
-    ftz_out=False,
-    note="MMA-Sim; MATLAB-tensor-core has one exact sum: cdna1_fp16_exact",
-    **_conflict,
-)
-cdna1_bf16 = _named(
-    "cdna1_bf16",
-    cdna1_fp16,
-    inputs=(bfloat16,),
-    L=2,
-    note="MMA-Sim; MATLAB-tensor-core has one exact sum: cdna1_bf16_exact",
-)
-cdna1_fp16_exact = _named(
-    "cdna1_fp16_exact",
-    inputs=(binary16,),
-    L=4,
-    out="ties_to_even",
-    note="MATLAB-tensor-core; MMA-Sim rounds every operation: cdna1_fp16",
-    **_conflict,
-)
-cdna1_bf16_exact = _named(
-    "cdna1_bf16_exact",
-    cdna1_fp16_exact,
-    inputs=(bfloat16,),
-    L=2,
-    note="MATLAB-tensor-core; MMA-Sim rounds every operation: cdna1_bf16",
-)
+
+
+def _conflicting(name, fmt, L, own, other, other_name, **changes):
+    """An engine of which two public models disagree."""
+    note = f"{own}; {other}: {other_name}"
+    return _named(name, inputs=(fmt,), L=L, evidence="conflict", note=note, **_NEAREST, **changes)
+
+
+_ROUNDED = "MMA-Sim", "MATLAB-tensor-core has one exact sum"
+_EXACT = "MATLAB-tensor-core", "MMA-Sim rounds every operation"
+cdna1_fp16 = _conflicting("cdna1_fp16", binary16, 4, *_ROUNDED, "cdna1_fp16_exact", kind="tree")
+cdna1_bf16 = _conflicting("cdna1_bf16", bfloat16, 2, *_ROUNDED, "cdna1_bf16_exact", kind="tree")
+cdna1_fp16_exact = _conflicting("cdna1_fp16_exact", binary16, 4, *_EXACT, "cdna1_fp16")
+cdna1_bf16_exact = _conflicting("cdna1_bf16_exact", bfloat16, 2, *_EXACT, "cdna1_bf16")
 
 # x86: VDPBF16PS, TDPBF16PS and TDPFP16PS.
 avx512_bf16 = _named(
@@ -591,46 +520,35 @@ avx512_bf16 = _named(
     kind="fma",
     K=2,
     order=(1, 0),
-    out="ties_to_even",
-    ftz_in=True,
-    ftz_out=True,
     evidence="hardware",
+    **_NEAREST,
+    **_FLUSHED,
 )
 amx_bf16 = _named(
     "amx_bf16",
     inputs=(bfloat16,),
     kind="evenodd",
     L=32,
-    out="ties_to_even",
-    ftz_in=True,
-    ftz_out=True,
     evidence="conflict",
     note="Intel SDM; the Intrinsics Guide prints a sequential order; no hardware tried",
+    **_NEAREST,
+    **_FLUSHED,
 )
 amx_fp16 = _named("amx_fp16", amx_bf16, inputs=(binary16,), ftz_in=False)
 
 # Arm: BFDOT and BFMMLA, without and with extended bfloat16 behaviour (FPCR.EBF; to nearest, FPCR.FZ = 0).
-arm_bf16 = _named(
-    "arm_bf16",
-    inputs=(bfloat16,),
-    kind="tree",
-    L=2,
-    out="to_odd",
-    ftz_in=True,
-    ftz_out=True,
-    evidence="documentation",
-)
-arm_bf16_ebf = _named(
-    "arm_bf16_ebf",
-    inputs=(bfloat16,),
-    L=2,
-    c_in="ieee",
-    out="ties_to_even",
-    signed_zeros=True,
-    evidence="documentation",
-)
+_ARM = {"inputs": (bfloat16,), "L": 2, "evidence": "documentation"}
+arm_bf16 = _named("arm_bf16", kind="tree", out="to_odd", **_ARM, **_FLUSHED)
+arm_bf16_ebf = _named("arm_bf16_ebf", c_in="ieee", signed_zeros=True, **_ARM, **_NEAREST)
 
 
 def presets():
     """A dict from name to Engine of all presets."""
     return {value.name: value for value in globals().values() if isinstance(value, Engine)}
+
+
+__doc__ = (
+    (__doc__ or "")
+    + "\nThe presets:\n\n"
+    + "\n".join(f"{engine.name} : {engine.known}." for engine in presets().values())
+)

@@ -94,6 +94,8 @@ def matmul(
     fma=False,
     c=None,
     engine=None,
+    scale_a=None,
+    scale_b=None,
     out=None,
     product_rounding=None,
     result_rounding=None,
@@ -108,6 +110,8 @@ def matmul(
         result's; by default +0.
     engine : a softfloat.engines.Engine, which then says how products are formed and added: a and b hold values of its
         inputs, c of its accumulator, and what it gives is rounded to fmt, to nearest: all that status blocks count.
+    scale_a, scale_b : the scales of an engine that has them, one for each `engine.block` consecutive k: of shapes that
+        broadcast to (..., m, blocks) and (..., blocks, n).
     options : rounding, saturate, seed, stream, offset, random_bits, variant as for `quantize`, but random_bits is 13 by
         default: what fast kernels have room for.
     Returns (..., m, n) values of fmt. Error bound of the default: |C - AB| <= gamma_k |A||B|, Higham (2002), ch. 3.
@@ -125,6 +129,10 @@ def matmul(
             product_rounding=(product_rounding, None),
             result_rounding=(result_rounding, None),
             **{name: (True, None) for name in options},
+        )
+    elif scale_a is not None or scale_b is not None:
+        raise ValueError(
+            "scale_a= and scale_b= go with engine=, such as softfloat.engines.b200_mxf8f6f4"
         )
     if not isinstance(fma, (bool, np.bool_)):
         raise TypeError(f"fma must be True or False, got {fma!r}")
@@ -155,10 +163,13 @@ def matmul(
     if engine is None:
         wide = _product(left, right, initial, batch, full, how)
     else:
-        from softfloat import engines  # many presets: loaded by those who ask for one
+        from softfloat import engine_products  # loaded by those who ask for an engine
 
         batches = _batches(left.shape[:-2], batch), _batches(right.shape[:-2], batch)
-        found = engines.product(engine, (a, left), (b, right), initial, *batches)
+        scales = [None if x is None else _values(x, "a scale")[0] for x in (scale_a, scale_b)]
+        if second.ndim == 1 and scales[1] is not None and scales[1].ndim == 1:
+            scales[1] = scales[1][:, None]
+        found = engine_products.product(engine, (a, left), (b, right), initial, *batches, scales)
         wide = np.asarray(quantize(found.reshape(shape), how.result))
     result = _deliver(wide, shape, how, dtypes + more, out)
     soft = isinstance(a, Held) or isinstance(b, Held)

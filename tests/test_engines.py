@@ -181,19 +181,34 @@ def aligned(terms, engine, lowest):
     return sum(cut_term(x, grid, down) for x, _ in terms) * Fraction(2) ** grid, E
 
 
-def plain_fused(a, b, c, engine, emins):
-    """One step of kind fused on lists of floats."""
-    products = [x * y for x, y in zip(a, b, strict=True)]  # float64: exact or special
+def plain_fused(a, b, c, engine, emins, scales):
+    """One step of kind fused on lists of floats and of their scales."""
+    four = list(zip(a, b, *scales, strict=True))
+    products = [x * y * u * v for x, y, u, v in four]  # float64: exact or special
     if engine.product_overflow:
         products = [math.copysign(math.inf, p) if abs(p) >= 2.0**128 else p for p in products]
     strange = [v for v in (*products, c) if not math.isfinite(v)]
     if strange:
         return strange[0] if len(set(strange)) == 1 else math.nan
     own = lambda x, emin: max(exponent(Fraction(x)), emin)  # noqa: E731
-    terms = [
-        (Fraction(x) * Fraction(y), own(x, emins[0]) + own(y, emins[1])) if x and y else None
-        for x, y in zip(a, b, strict=True)
-    ]
+    least = 0 if engine.scales is None else engine.scales.emin
+    if engine.G is None:
+        terms = [
+            (
+                Fraction(x) * Fraction(y) * Fraction(u) * Fraction(v),
+                own(x, emins[0]) + own(y, emins[1]) + own(u, least) + own(v, least),
+            )
+            if x and y and u and v
+            else None
+            for x, y, u, v in four
+        ]
+    else:
+        terms = []
+        for g in range(0, len(four), engine.G):
+            u, v = four[g][2:]
+            total = sum(Fraction(x) * Fraction(y) for x, y, _, _ in four[g : g + engine.G])
+            total *= Fraction(u) * Fraction(v)
+            terms.append((total, own(u, least) + own(v, least)) if total else None)
     with_c = [(Fraction(c), own(c, engine.acc.emin))] if c else []
     if engine.c_in != "late":
         total, _ = aligned([t for t in terms if t] + with_c, engine, engine.Emin)
@@ -230,8 +245,10 @@ def plain_late(terms, with_c, engine):
     return total
 
 
-def plain_dot(a, b, c, engine, emins):
-    """c + the sum of a[k] * b[k] as an engine forms it; floats in, float out."""
+def plain_dot(a, b, c, engine, emins, scales=None):
+    """c + the sum of a[k] * b[k] as an engine forms it; floats in, float out. scales : of the blocks of a and of b."""
+    one = [1.0] * len(a)
+    scales = (one, one) if scales is None else [np.repeat(s, engine.block).tolist() for s in scales]
     flush = lambda x, emin: math.copysign(0, x) if abs(x) < 2.0**emin else x  # noqa: E731
     if engine.ftz_in:
         a, b = ([flush(x, e) for x in row] for row, e in zip((a, b), emins, strict=True))
@@ -244,17 +261,20 @@ def plain_dot(a, b, c, engine, emins):
     elif order == "mod4":
         order = sorted(range(depth), key=lambda k: k % 4 >= 2)
     for first in range(0, len(a), depth):
-        x, y = ([row[first + k] if first + k < len(row) else 0.0 for k in order] for row in (a, b))
+        taken = [first + k for k in order]
+        x, y = ([row[k] if k < len(a) else 0.0 for k in taken] for row in (a, b))
+        own = [[row[k] if k < len(a) else 1.0 for k in taken] for row in scales]
         s = c if engine.c_in != "ieee" else -0.0 if engine.signed_zeros else 0.0
         for t in range(0, depth, engine.L):
-            s = plain_step(x[t : t + engine.L], y[t : t + engine.L], s, engine, emins)
+            part = slice(t, t + engine.L)
+            s = plain_step(x[part], y[part], s, engine, emins, [row[part] for row in own])
         c = plain_add(c, s, engine, "ties_to_even") if engine.c_in == "ieee" else s
     return c
 
 
-def plain_step(x, y, c, engine, emins):
+def plain_step(x, y, c, engine, emins, scales):
     if engine.kind == "fused":
-        return plain_fused(x, y, c, engine, emins)
+        return plain_fused(x, y, c, engine, emins, scales)
     if engine.kind == "tree":
         values = [plain_multiply(u, v, engine) for u, v in zip(x, y, strict=True)]
         while len(values) > 1:
@@ -270,14 +290,19 @@ def plain_step(x, y, c, engine, emins):
     return chains[0] if len(chains) == 1 else plain_add(c, plain_add(*chains, engine), engine)
 
 
-def plain_matmul(a, b, c, engine, formats):
+def plain_matmul(a, b, c, engine, formats, scales=(None, None)):
     emins = [(engine.cut or fmt).emin for fmt in formats]
     rows, columns = a.astype(np.float64).tolist(), b.T.astype(np.float64).tolist()
     start = c.astype(np.float64).tolist()
+    with_scales = scales[0] is not None
+    of = lambda i, j: (scales[0][i], scales[1][:, j]) if with_scales else None  # noqa: E731
     with np.errstate(all="ignore"):
         return np.array(
             [
-                [plain_dot(x, y, start[i][j], engine, emins) for j, y in enumerate(columns)]
+                [
+                    plain_dot(x, y, start[i][j], engine, emins, of(i, j))
+                    for j, y in enumerate(columns)
+                ]
                 for i, x in enumerate(rows)
             ]
         ).reshape(c.shape)
@@ -302,6 +327,27 @@ def drawn(fmt, shape, kind, rng):
         x = np.where(rng.random(shape) < 0.1, rng.choice(special, shape), x)
     with np.errstate(all="ignore"):
         return np.asarray(sf.quantize(x, fmt, saturate="propagate")).astype(fmt.carrier)
+
+
+def drawn_scales(engine, m, k, n, kind, rng):
+    """Scales of the blocks of a (m, k) and a (k, n) matrix; (None, None) for an engine without."""
+    if engine.scales is None:
+        return None, None
+    spread = {"wide": 8, "large": 60, "tiny products": 60, "subnormal": 140}.get(kind, 3)
+    blocks, found = -(-k // engine.block), []
+    for shape in ((m, blocks), (blocks, n)):
+        x = np.ldexp(rng.uniform(1, 2, shape), rng.integers(-spread, spread + 1, shape))
+        if kind == "specials":
+            x[rng.random(shape) < 0.1] = np.nan
+        x = np.clip(x, engine.scales.smallest_subnormal, engine.scales.max)
+        if kind == "sparse" and engine.scales == sf.float8_e4m3fn:
+            x[rng.random(shape) < 0.2] = 0
+        found.append(np.asarray(sf.quantize(x, engine.scales)).astype(np.float32))
+    return tuple(found)
+
+
+def scale_options(scales):
+    return {} if scales[0] is None else {"scale_a": scales[0], "scale_b": scales[1]}
 
 
 def holds(fmt, v):
@@ -347,6 +393,9 @@ def random_engine(seed):
             "product_overflow": pick(False, True),
             "signed_zeros": pick(False, True),
         }
+        if F is not None and not late and pick(False, True):
+            chosen |= {"product_overflow": False, "signed_zeros": False}
+            chosen |= {"scales": pick(sf.float8_e8m0fnu, sf.float8_e4m3fn), "block": pick(1, 2, 5)}
     return engines.Engine(**chosen)
 
 
@@ -361,8 +410,9 @@ def test_any_engine_equals_the_model_in_fractions(seed):
         m, k, n = 2, int(rng.integers(1, 14)), 3
         a, b = drawn(fmt, (m, k), kind, rng), drawn(fmt, (k, n), kind, rng)
         c = drawn(engine.acc, (m, n), "specials" if kind == "specials" else "sparse", rng)
-        got = sf.matmul(a, b, engine.acc, c=c, engine=engine)
-        assert_same_bits(got, plain_matmul(a, b, c, engine, (fmt, fmt)))
+        scales = drawn_scales(engine, m, k, n, kind, rng)
+        got = sf.matmul(a, b, engine.acc, c=c, engine=engine, **scale_options(scales))
+        assert_same_bits(got, plain_matmul(a, b, c, engine, (fmt, fmt), scales))
 
 
 def distinct():
@@ -380,14 +430,46 @@ def test_presets_equal_the_model_in_fractions(name):
     rng = np.random.default_rng(7)
     for kind in KINDS:
         formats = [engine.inputs[rng.integers(len(engine.inputs))] for _ in range(2)]
-        a, b = drawn(formats[0], (2, 19), kind, rng), drawn(formats[1], (19, 2), kind, rng)
+        k = 19 if engine.scales is None else 83
+        a, b = drawn(formats[0], (2, k), kind, rng), drawn(formats[1], (k, 2), kind, rng)
         c = drawn(engine.acc, (2, 2), "sparse", rng)
         used = [next(fmt for fmt in engine.inputs if are_values(fmt, x)) for x in (a, b)]
-        got = sf.matmul(a, b, engine.acc, c=c, engine=engine)
+        scales = drawn_scales(engine, 2, k, 2, kind, rng)
+        got = sf.matmul(a, b, engine.acc, c=c, engine=engine, **scale_options(scales))
         if engine.cut is not None:
             cut = {"rounding": "toward_zero", "saturate": "propagate"}
             a, b = (np.asarray(sf.quantize(x, engine.cut, **cut)) for x in (a, b))
-        assert_same_bits(got, plain_matmul(a, b, c, engine, used))
+        assert_same_bits(got, plain_matmul(a, b, c, engine, used, scales))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_any_groups_of_scaled_products_equal_the_model_in_fractions(seed):
+    rng = np.random.default_rng(seed)
+    pick = lambda *options: options[rng.integers(len(options))]  # noqa: E731
+    block = pick(4, 8, 12)
+    engine = engines.Engine(
+        inputs=pick(sf.float4_e2m1fn, sf.float6_e2m3fn, (sf.float6_e3m2fn, sf.float4_e2m1fn)),
+        L=block * pick(1, 2),
+        F=pick(10, 25, 35),
+        G=pick(2, 4),
+        scales=pick(sf.float8_e8m0fnu, sf.float8_e4m3fn),
+        block=block,
+        out=pick("toward_zero", "ties_to_even"),
+        around=pick("toward_zero", "toward_negative"),
+        c_in=pick("early", "ieee"),
+        acc=pick(sf.binary32, sf.binary16),
+        Emin=pick(None, -5),
+        out_man=pick(None, 9),
+    )
+    for kind in KINDS:
+        k = int(rng.integers(1, 60))
+        fmt = engine.inputs[0]
+        a, b = drawn(fmt, (2, k), kind, rng), drawn(fmt, (k, 3), kind, rng)
+        c = drawn(engine.acc, (2, 3), "sparse", rng)
+        used = [next(fmt for fmt in engine.inputs if are_values(fmt, x)) for x in (a, b)]
+        scales = drawn_scales(engine, 2, k, 3, kind, rng)
+        got = sf.matmul(a, b, engine.acc, c=c, engine=engine, **scale_options(scales))
+        assert_same_bits(got, plain_matmul(a, b, c, engine, used, scales))
 
 
 def are_values(fmt, x):
@@ -403,7 +485,9 @@ LOOPS = {
         "h100_bf16",
         "h100_fp8_mma_fp16",
         "b200_fp8",
+        "b200_mxf8f6f4",
     ),
+    "group_row": ("b200_mxf4", "b200_nvfp4"),
     "late_row": ("cdna3_bf16", "cdna3_fp8"),
     "exact_row": ("arm_bf16_ebf", "cdna1_fp16_exact"),
     "chain_row": ("avx512_bf16", "nvidia_fp64"),
@@ -451,7 +535,8 @@ def test_vector_loops_equal_the_definition(loop, name, monkeypatch):
         a, b = drawn(one, (m, k), kind, rng), drawn(other, (k, n), kind, rng)
         of = "subnormal" if kind == "tiny products" else "wide"  # a large c would hide them
         c = drawn(engine.acc, (m, n), of, rng) if i % 2 else None
-        call = lambda: sf.matmul(a, b, engine.acc, c=c, engine=engine)  # noqa: B023, E731
+        more = {"c": c} | scale_options(drawn_scales(engine, m, k, n, kind, rng))
+        call = lambda: sf.matmul(a, b, engine.acc, engine=engine, **more)  # noqa: B023, E731
         with loops(monkeypatch, True) as counts:
             got = call()
         with loops(monkeypatch, False):
@@ -527,6 +612,100 @@ def test_shapes_follow_matmul():
     batched = sf.matmul(stacked[:, None], np.stack([b, b[:, ::-1]]), sf.binary32, engine=engine)
     assert batched.shape == (3, 2, 6, 7)
     assert_same_bits(batched[1, 1], sf.matmul(-a, b[:, ::-1], sf.binary32, engine=engine))
+
+
+# ---------------------------------------------------------------- scales of blocks
+def scaled_pair(engine, m, k, n, seed=4):
+    rng = np.random.default_rng(seed)
+    fmt = engine.inputs[0]
+    a, b = drawn(fmt, (m, k), "ordinary", rng), drawn(fmt, (k, n), "ordinary", rng)
+    return a, b, drawn_scales(engine, m, k, n, "wide", rng)
+
+
+@pytest.mark.parametrize("name", ["b200_mxf8f6f4", "b200_mxf4", "b200_nvfp4"])
+def test_scales_follow_their_blocks_through_batches_layouts_threads_and_parts(name):
+    engine = getattr(engines, name)
+    a, b, (u, v) = scaled_pair(engine, 150, 500, 140)
+    run = lambda a, b, u, v, engine=engine: sf.matmul(  # noqa: E731
+        a, b, sf.binary32, engine=engine, scale_a=u, scale_b=v
+    )
+    want = run(a, b, u, v)
+    threads = sf.get_num_threads()
+    try:
+        sf.set_num_threads(3)
+        assert_same_bits(run(np.asfortranarray(a), b.astype(np.float64), u.tolist(), v), want)
+    finally:
+        sf.set_num_threads(threads)
+    assert_same_bits(run(b.T, a.T, v.T, u.T), want.T)
+    assert_same_bits(run(a[3], b, u[3], v), want[3])
+    assert_same_bits(run(a, b[:, 5], u, v[:, 5]), want[:, 5])
+    batched = run(np.stack([a, -a]), b, np.stack([u, u]), v)
+    assert_same_bits(batched, np.stack([want, run(-a, b, u, v)]))
+    parts = [
+        run(a[:, s], b[s], u[:, p], v[p])
+        for s, p in (
+            (slice(k, k + 128), slice(k // engine.block, (k + 128) // engine.block))
+            for k in range(0, 500, 128)
+        )
+    ]
+    promoted = dataclasses.replace(engine, promote=128)
+    assert_same_bits(run(a, b, u, v, promoted), ((parts[0] + parts[1]) + parts[2]) + parts[3])
+    split = dataclasses.replace(engine, split=2, split_tile=128, split_runs="interleaved")
+    even, odd = (np.arange(500) // 128 % 2 == i for i in range(2))
+    apart = [
+        run(a[:, s], b[s], u[:, s[:: engine.block]], v[s[:: engine.block]]) for s in (even, odd)
+    ]
+    assert_same_bits(run(a, b, u, v, split), apart[0] + apart[1])
+
+
+def test_scales_of_powers_of_two_only_shift_exponents():
+    """OCP MX: block scales of one value change no bit of the significands."""
+    engine = engines.b200_mxf8f6f4
+    a, b, _ = scaled_pair(engine, 5, 96, 7)
+    plain = sf.matmul(a, b, sf.binary32, engine=dataclasses.replace(engines.b200_fp8, Emin=None))
+    got = sf.matmul(a, b, sf.binary32, engine=engine, scale_a=2.0**-90, scale_b=2.0**100)
+    assert_same_bits(got, plain * np.float32(2.0**10))
+
+
+@pytest.mark.parametrize(("F", "kept"), [(35, True), (18, True), (17, False)])
+def test_exponents_of_groups_are_those_of_their_scales(F, kept):
+    """Sums 576 and -576 of scales 1 have the exponent 0, not 9: beside them 2**-18 needs F = 18."""
+    a, u = np.zeros((1, 64), np.float32), np.ones((1, 4), np.float32)
+    b = np.full((64, 1), 6, np.float32)
+    a[0, :16], a[0, 16:32], b[32], a[0, 32] = 6, -6, 1, 1
+    u[0, 2] = 2.0**-9
+    engine = dataclasses.replace(engines.b200_nvfp4, F=F)
+    got = sf.matmul(a, b, sf.binary32, engine=engine, scale_a=u, scale_b=u.T)
+    assert got[0, 0] == (2.0**-18 if kept else 0)
+
+
+@pytest.mark.parametrize("name", ["b200_mxf8f6f4", "rtx_blackwell_nvfp4"])
+def test_nan_scales_give_nan_even_to_zeros(name):
+    engine = getattr(engines, name)
+    a, b, (u, v) = scaled_pair(engine, 3, 70, 4)
+    a[1], u[1, -1] = 0, np.nan
+    got = sf.matmul(a, b, sf.binary32, engine=engine, scale_a=u, scale_b=v)
+    assert np.isnan(got[1]).all() and np.isfinite(got[[0, 2]]).all()
+
+
+def test_wrong_scales_are_refused_by_name():
+    engine = engines.b200_nvfp4
+    a, b, (u, v) = scaled_pair(engine, 3, 64, 4)
+    run = lambda engine, **scales: sf.matmul(a, b, sf.binary32, engine=engine, **scales)  # noqa: E731
+    with pytest.raises(ValueError, match="b200_nvfp4 needs scale_b=, a value of float8_e4m3fn"):
+        run(engine, scale_a=u)
+    with pytest.raises(
+        ValueError, match=r"scale_a of shape \(3, 3\) does not broadcast to \(3, 4\)"
+    ):
+        run(engine, scale_a=u[:, :3], scale_b=v)
+    with pytest.raises(ValueError, match=r"not negative; element \(0, 0\) is"):
+        run(engine, scale_a=-u, scale_b=v)
+    with pytest.raises(ValueError, match=r"scale_b as values of float8_e4m3fn .* \(0, 0\)"):
+        run(engine, scale_a=u, scale_b=np.full_like(v, 1 + 2.0**-9))
+    with pytest.raises(ValueError, match="h100_fp8 takes no scales"):
+        run(engines.h100_fp8, scale_a=u)
+    with pytest.raises(ValueError, match="go with engine="):
+        sf.matmul(a, b, sf.binary32, scale_a=u)
 
 
 @pytest.mark.parametrize("shape", [(0, 3, 2), (3, 0, 2), (2, 3, 0)])
@@ -653,6 +832,23 @@ def test_values_of_other_formats_are_refused_by_name_and_place():
         ({"acc": sf.float8_e4m3fn}, "acc must be"),
         ({"inputs": sf.binary64}, "inputs must be"),
         ({"evidence": "rumour"}, "evidence must be"),
+        ({"G": 4}, "go with scales="),
+        ({"scales": sf.float8_e8m0fnu}, "needs block="),
+        ({"scales": sf.float8_e5m2, "block": 32}, "scales must be float8_e8m0fnu or"),
+        ({"scales": sf.float8_e8m0fnu, "block": 32, "F": None}, "needs F"),
+        ({"scales": sf.float8_e8m0fnu, "block": 32, "G": 5}, "G must divide L and block"),
+        ({"scales": sf.float8_e8m0fnu, "block": 32, "G": 16}, "needs narrower inputs"),
+        (
+            {
+                "kind": "tree",
+                "F": None,
+                "out_man": None,
+                "Emin": None,
+                "scales": "e8m0fnu",
+                "block": 2,
+            },
+            "scales= goes",
+        ),
     ],
 )
 def test_parameters_are_checked(change, message):
@@ -660,10 +856,17 @@ def test_parameters_are_checked(change, message):
         dataclasses.replace(engines.h100_fp8, **change)
 
 
+@pytest.mark.parametrize("change", [{"name": 3}, {"note": None}, {"L": 2.0}])
+def test_parameters_of_other_types_are_refused(change):
+    with pytest.raises(TypeError, match=f"Engine: {next(iter(change))} must be"):
+        engines.Engine(**change)
+
+
 def test_presets_show_their_evidence():
     for name, engine in engines.presets().items():
         assert getattr(sf.engines, name) is engine and engine.name == name
         assert f"evidence: {engine.evidence}" in repr(engine)
+        assert f"\n{name} : {engine.evidence}" in engines.__doc__
     assert engines.cdna1_fp16.evidence == engines.amx_bf16.evidence == "conflict"
     assert engines.h100_fp8.evidence == "hardware"
 

@@ -21,6 +21,7 @@ LAYERS = [
         "comparison",
         "elementary",
         "engines",
+        "engine_products",
         "reductions",
         "products",
         "contractions",

@@ -10,8 +10,13 @@ tree : each product is rounded, the L products are added pairwise, then c is add
 fma : a chain of fused multiply-adds.
 evenodd : two chains of fused multiply-adds from +0, of even and of odd k; their sum is added to c.
 
-Products that an instruction has room for but the operands lack are +0 times +0. Overflow gives infinity in every mode.
-NaN and infinity come out as of the exact sum. Numbers are the bits of float64 values, as signed integers.
+Kind fused may have scales: number k of a row stands for itself times the scale of its block. The scales of a product
+multiply it and add their exponents to its own; or, with groups, so many consecutive products are summed exactly first,
+and that sum times its two scales has the exponent of the scales alone.
+
+Products that an instruction has room for but the operands lack are +0 times +0, without scales. Overflow gives
+infinity in every mode. NaN and infinity come out as of the exact sum. Numbers are the bits of float64 values, as signed
+integers.
 
 Source: Fasi, Higham, Mikaitis, Pranesh, Numerical Behavior of NVIDIA Tensor Cores (2021); Khattak, Mikaitis, Accurate
 Models of NVIDIA Tensor Cores (2026); Xie et al., MMA-Sim (2025).
@@ -39,7 +44,8 @@ from softfloat.rounding import (
 )
 
 # Entries of the parameters. LIMIT: products from 2**128 on are infinite. REACH: c is dropped if its exponent is lower
-# than the common one by more (negative: never).
+# than the common one by more (negative: never). SCALE_BITS: the precision of scales, or 0. GROUP: 0, or how many
+# products are summed, in units of 2**UNIT, before they are aligned.
 (
     KIND,
     STEP,
@@ -60,8 +66,12 @@ from softfloat.rounding import (
     LIMIT,
     SIGNED_ZEROS,
     MODE,
-) = range(19)
-PARAMETERS = 19
+    SCALE_BITS,
+    SCALE_EMIN,
+    GROUP,
+    UNIT,
+) = range(23)
+PARAMETERS = 23
 FUSED, TREE, FMA, EVENODD = range(4)
 EARLY, LATE, IEEE = range(3)
 ONLY_ROUNDED, TO_ACCUMULATOR = range(2)  # formats: of a fused step's result; of the accumulator
@@ -73,6 +83,7 @@ SAW_NAN, SAW_PLUS, SAW_MINUS, SAW_OTHER = 1, 2, 4, 8  # OTHER: anything but -0
 # A sum without cut is kept in limbs of 32 bits, the first of weight 2**-BASE: enough for products of float32 values.
 BASE, LIMBS, LIMB, LIMB_MASK = 320, 24, 32, (1 << 32) - 1
 PIECE = 24  # bits of a significand that are added at a time
+SCALE_PIECE = 4  # bits of the significand of a scale
 
 
 @jit
@@ -152,31 +163,85 @@ def operand(x, i, k, n, emin, P):
 
 
 @jit
-def read_products(a, b, i, j, n, first, turn, order, P, work):
+def cut(s, q, grid, down):
+    """s * 2**q in units of 2**grid, the rest cut off: toward -infinity, or toward zero."""
+    if q >= grid:
+        return s << (q - grid)
+    if grid - q >= WORD:
+        return -1 if down and s < 0 else 0
+    if down or s >= 0:
+        return s >> (grid - q)
+    return -(-s >> (grid - q))
+
+
+@jit
+def product(X, i, j, k, n, P):
+    """Product number k, without scales: (what was seen of it, significand, exponent of its last place, exponent)."""
+    cx, nx, ex, hx = unpack(operand(X[0], i, k, n, P[A_EMIN], P), 52, 11)
+    cy, ny, ey, hy = unpack(operand(X[1], j, k, n, P[B_EMIN], P), 52, 11)
+    negative = nx != ny
+    if cx > INFINITE_CLASS or cy > INFINITE_CLASS:
+        return SAW_NAN, 0, 0, NONE
+    if cx == INFINITE_CLASS or cy == INFINITE_CLASS:
+        undefined = cx == ZERO_CLASS or cy == ZERO_CLASS
+        return (SAW_NAN if undefined else SAW_MINUS if negative else SAW_PLUS), 0, 0, NONE
+    if cx == ZERO_CLASS or cy == ZERO_CLASS:
+        return (0 if negative else SAW_OTHER), 0, 0, NONE
+    seen = SAW_OTHER
+    s = (hx >> (WORD - PIECE)) * (hy >> (WORD - PIECE))
+    q = ex + ey - 2 * (PIECE - 1)
+    if P[LIMIT] and bit_length(s) - 1 + q >= LIMIT_EXPONENT:
+        seen |= SAW_MINUS if negative else SAW_PLUS
+    return seen, -s if negative else s, q, max(ex, P[A_EMIN]) + max(ey, P[B_EMIN])
+
+
+@jit
+def scaled(seen, s, q, e, X, i, j, k, n, P):
+    """A product or a sum of products, of exponent e, times the scales of number k: as `product` gives it."""
+    cx, _, ex, hx = unpack(X[2][i * n + k], 52, 11)
+    cy, _, ey, hy = unpack(X[3][j * n + k], 52, 11)
+    zero = cx == ZERO_CLASS or cy == ZERO_CLASS
+    infinite = seen & (SAW_PLUS | SAW_MINUS) != 0
+    if cx > INFINITE_CLASS or cy > INFINITE_CLASS or (zero and infinite):
+        return seen | SAW_NAN, 0, 0, NONE
+    if zero or s == 0:
+        return seen, 0, 0, NONE
+    s *= (hx >> (WORD - SCALE_PIECE)) * (hy >> (WORD - SCALE_PIECE))
+    e += max(ex, P[SCALE_EMIN]) + max(ey, P[SCALE_EMIN])
+    return seen, s, q + ex + ey - 2 * (SCALE_PIECE - 1), e
+
+
+@jit
+def read_products(X, i, j, n, first, turn, order, P, work):
     """Put the products of a step into the workspace: what was seen among them."""
     S, Q, E, _ = work
     seen = 0
     for t in range(P[STEP]):
         k = first + order[turn + t]
-        cx, nx, ex, hx = unpack(operand(a, i, k, n, P[A_EMIN], P), 52, 11)
-        cy, ny, ey, hy = unpack(operand(b, j, k, n, P[B_EMIN], P), 52, 11)
-        negative = nx != ny
-        S[t], Q[t], E[t] = 0, 0, NONE
-        if cx > INFINITE_CLASS or cy > INFINITE_CLASS:
-            seen |= SAW_NAN
-        elif cx == INFINITE_CLASS or cy == INFINITE_CLASS:
-            undefined = cx == ZERO_CLASS or cy == ZERO_CLASS
-            seen |= SAW_NAN if undefined else SAW_MINUS if negative else SAW_PLUS
-        elif cx == ZERO_CLASS or cy == ZERO_CLASS:
-            seen |= 0 if negative else SAW_OTHER
-        else:
-            seen |= SAW_OTHER
-            s = (hx >> (WORD - PIECE)) * (hy >> (WORD - PIECE))
-            q = ex + ey - 2 * (PIECE - 1)
-            if P[LIMIT] and bit_length(s) - 1 + q >= LIMIT_EXPONENT:
-                seen |= SAW_MINUS if negative else SAW_PLUS
-            S[t], Q[t] = -s if negative else s, q
-            E[t] = max(ex, P[A_EMIN]) + max(ey, P[B_EMIN])
+        saw, s, q, e = product(X, i, j, k, n, P)
+        if P[SCALE_BITS] > 0 and k < n:
+            saw, s, q, e = scaled(saw, s, q, e, X, i, j, k, n, P)
+        seen |= saw
+        S[t], Q[t], E[t] = s, q, e
+    return seen
+
+
+@jit
+def read_groups(X, i, j, n, first, turn, order, P, work):
+    """The same where products are summed in groups: each sum takes the place of its first product."""
+    S, Q, E, _ = work
+    seen = 0
+    for g in range(0, P[STEP], P[GROUP]):
+        total, saw = 0, 0
+        for t in range(g, g + P[GROUP]):
+            found, s, q, _ = product(X, i, j, first + order[turn + t], n, P)
+            saw |= found
+            total += cut(s, q, P[UNIT], False)
+            S[t], Q[t], E[t] = 0, 0, NONE
+        k = first + order[turn + g]
+        if k < n:
+            saw, S[g], Q[g], E[g] = scaled(saw, total, P[UNIT], 0, X, i, j, k, n, P)
+        seen |= saw
     return seen
 
 
@@ -199,18 +264,6 @@ def read_c(c, P, work):
 
 
 # ---------------------------------------------------------------- sums
-@jit
-def cut(s, q, grid, down):
-    """s * 2**q in units of 2**grid, the rest cut off: toward -infinity, or toward zero."""
-    if q >= grid:
-        return s << (q - grid)
-    if grid - q >= WORD:
-        return -1 if down and s < 0 else 0
-    if down or s >= 0:
-        return s >> (grid - q)
-    return -(-s >> (grid - q))
-
-
 @jit
 def aligned_sum(first, stop, stride, F, down, lowest, work):
     """(sum in units of 2**(E - F), E) of some terms, aligned to the largest exponent E, at least `lowest`.
@@ -312,9 +365,13 @@ def carry_over(limbs):
 
 # ---------------------------------------------------------------- steps
 @jit
-def fused_step(a, b, i, j, n, first, turn, order, c, P, F, work):
+def fused_step(X, i, j, n, first, turn, order, c, P, F, work):
     """One step of kind fused: the accumulator's new bits."""
-    seen = read_products(a, b, i, j, n, first, turn, order, P, work) | read_c(c, P, work)
+    seen = read_c(c, P, work)
+    if P[GROUP] > 0:
+        seen |= read_groups(X, i, j, n, first, turn, order, P, work)
+    else:
+        seen |= read_products(X, i, j, n, first, turn, order, P, work)
     result = F[ONLY_ROUNDED]
     both = SAW_PLUS | SAW_MINUS
     if seen & SAW_NAN != 0 or seen & both == both:
@@ -340,13 +397,13 @@ def fused_step(a, b, i, j, n, first, turn, order, c, P, F, work):
 
 
 @jit
-def tree_step(a, b, i, j, n, first, turn, order, c, P, F, work):
+def tree_step(X, i, j, n, first, turn, order, c, P, F, work):
     """One step of kind tree."""
     values = work[0]
     count, mode, accumulator = P[STEP], P[MODE], F[TO_ACCUMULATOR]
     for t in range(count):
         k = first + order[turn + t]
-        x, y = operand(a, i, k, n, P[A_EMIN], P), operand(b, j, k, n, P[B_EMIN], P)
+        x, y = operand(X[0], i, k, n, P[A_EMIN], P), operand(X[1], j, k, n, P[B_EMIN], P)
         values[t] = multiply(x, y, accumulator, mode)
     while count > 1:
         for t in range(count // 2):
@@ -358,43 +415,44 @@ def tree_step(a, b, i, j, n, first, turn, order, c, P, F, work):
 
 
 @jit
-def chain(a, b, i, j, n, first, start, stop, stride, order, c, P, F):
+def chain(X, i, j, n, first, start, stop, stride, order, c, P, F):
     """Fused multiply-adds onto c."""
     for t in range(start, stop, stride):
         k = first + order[t]
-        x, y = operand(a, i, k, n, P[A_EMIN], P), operand(b, j, k, n, P[B_EMIN], P)
+        x, y = operand(X[0], i, k, n, P[A_EMIN], P), operand(X[1], j, k, n, P[B_EMIN], P)
         c = fma(x, y, c, F[TO_ACCUMULATOR], P[MODE])
     return c
 
 
 @jit
-def step(a, b, i, j, n, first, turn, order, c, P, F, work):
+def step(X, i, j, n, first, turn, order, c, P, F, work):
     """Products turn to turn + L of the instruction that begins at product `first`."""
     stop = turn + P[STEP]
     if P[KIND] == FUSED:
-        return fused_step(a, b, i, j, n, first, turn, order, c, P, F, work)
+        return fused_step(X, i, j, n, first, turn, order, c, P, F, work)
     if P[KIND] == TREE:
-        return tree_step(a, b, i, j, n, first, turn, order, c, P, F, work)
+        return tree_step(X, i, j, n, first, turn, order, c, P, F, work)
     if P[KIND] == FMA:
-        return chain(a, b, i, j, n, first, turn, stop, 1, order, c, P, F)
-    even = chain(a, b, i, j, n, first, turn, stop, 2, order, i64(0), P, F)
-    odd = chain(a, b, i, j, n, first, turn + 1, stop, 2, order, i64(0), P, F)
+        return chain(X, i, j, n, first, turn, stop, 1, order, c, P, F)
+    even = chain(X, i, j, n, first, turn, stop, 2, order, i64(0), P, F)
+    odd = chain(X, i, j, n, first, turn + 1, stop, 2, order, i64(0), P, F)
     both = add(even, odd, F[TO_ACCUMULATOR], P[MODE])
     return add(c, both, F[TO_ACCUMULATOR], P[MODE])
 
 
 @jit
-def engine_dot(a, b, i, j, n, c, order, P, F, work):
+def engine_dot(X, i, j, n, c, order, P, F, work):
     """c + sum of a[i, k] * b[j, k] over the n numbers of a row, as the engine forms it: bits.
 
-    order : the place in memory of each product of an instruction.  P : the parameters.  F : records of the formats of
-    a step's result and of the accumulator.  work : from `workspace`.
+    X : a, b and the scales of all their numbers (empty without scales).   order : the place in memory of each product
+    of an instruction.   P : the parameters.   F : records of the formats of a step's result and of the accumulator.
+    work : from `workspace`.
     """
     if P[FLUSH_OUT] and n > 0:
         c = flushed(c, P[C_EMIN])
     for first in range(0, n, P[DEPTH]):
         s = (SIGN if P[SIGNED_ZEROS] else 0) if P[C_IN] == IEEE else c  # a zero that changes no sum
         for turn in range(0, P[DEPTH], P[STEP]):
-            s = step(a, b, i, j, n, first, turn, order, s, P, F, work)
+            s = step(X, i, j, n, first, turn, order, s, P, F, work)
         c = add(c, s, F[TO_ACCUMULATOR], EVEN) if P[C_IN] == IEEE else s
     return c
