@@ -488,55 +488,67 @@ class _Steps:
         for piece in _runs(redo, target.size, head=head):
             self.odd([x[piece] for x in blocks], target[piece], start + piece.start)
 
+    def wide(self, blocks, target, start):
+        """By the wide form; blocks outside its domain by `odd`, else by the universal loop.
+
+        An operand of one element stands for as many as needed; all are float64, and share no memory with the target.
+        """
+        form, constants = self.plans.wide
+        a, b, c = [*blocks, blocks[0], blocks[0]][:3]
+        redo = np.empty(-(-target.size // WIDE_BLOCK), np.uint8)
+        run = wide_loop(self.operation, form)
+        if not run(a, b, c, target, constants, redo, self.key, self.offset + start):
+            self.define([_repeated(x, target.size) for x in blocks], target, start)
+        elif self.plans.odd:
+            for piece in _runs(redo, target.size, WIDE_BLOCK):
+                count = piece.stop - piece.start
+                parts = [x[piece] if x.size > 1 else _repeated(x, count) for x in blocks]
+                self.odd(parts, target[piece], start + piece.start)
+        elif b"\x01" in redo.tobytes():
+            universal = universal_loop(self.operation, form.mode)
+            universal(a, b, c, target, constants, redo, self.key, self.offset + start)
+
+
+def _repeated(x, count):
+    return x if x.size == count else x.repeat(count)
+
 
 def _fast_arithmetic(operation, plans, values, fmt, choice, result):
-    """Run an operation over broadcast operands by the fast forms: the first of these that has the operands' dtypes."""
+    """Run an operation over broadcast operands by the fast forms: the first of these that has the operands' dtypes.
+
+    Where that needs no more than flat operands of the result's dtype, `_quick_arithmetic` will find it again.
+    """
     steps = _Steps(operation, plans, fmt, choice)
     shared = any(np.may_share_memory(v, result) for v in values)
     dtypes = {a.dtype for a in (*values, result)}
-    if plans.narrow and not shared and dtypes == {FLOAT32}:
-        if choice.saturate == 0:
-            quick = arithmetic_loop(operation, *plans.narrow.form), plans.narrow.constants
-            for rounding in (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0)):
-                fmt.plans[operation, rounding] = quick
-        _each_block(steps.lanes, values, result, ARITHMETIC_GRAIN)
-    elif plans.wide and (plans.odd is None or dtypes == {FLOAT64}):
-        _wide_arithmetic(steps, plans.wide, values, choice, result, shared)
+    quick = None
+    if plans.narrow and dtypes == {FLOAT32}:
+        quick = steps.lanes
+    elif plans.wide and dtypes == {FLOAT64}:
+        quick = steps.wide
+    if quick and choice.saturate == 0 and choice.mode < STOCHASTIC:
+        for rounding in (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0)):
+            fmt.plans[operation, rounding, result.dtype] = quick
+    if quick == steps.lanes and not shared:
+        _each_block(quick, values, result, ARITHMETIC_GRAIN)
+    elif plans.wide and (plans.odd is None or quick == steps.wide):
+        _wide_arithmetic(steps, values, result, shared)
     else:
         _each_block(steps.odd, values, result, BLOCK)
 
 
-def _wide_arithmetic(steps, plan, values, choice, result, shared):
-    """As `_fast_arithmetic`, by the wide form; blocks outside its domain by steps.odd, else by the universal loop.
-
-    shared : whether the result overlaps operands.
-    """
-    form, constants = plan
-    key, offset = np.uint64(choice.key), choice.offset
-    run = wide_loop(steps.operation, form)
+def _wide_arithmetic(steps, values, result, shared):
+    """As `_fast_arithmetic`, by the wide form.   shared : whether the result overlaps operands."""
     # An operand of one element need not be spread out; None leaves its place for a block of an array.
     single = [_double(v.reshape(-1)) if v.size == 1 != result.size else None for v in values]
     arrays = [v for v, one in zip(values, single, strict=True) if one is None]
     beside = shared or result.dtype != FLOAT64
 
-    def part(operands, piece):
-        count = piece.stop - piece.start
-        return [x[piece] if x.size > 1 else x.repeat(count) for x in operands]
-
     def apply(blocks, target, start):
         rest = iter(blocks)
         operands = [_double(next(rest)) if one is None else one for one in single]
-        a, b, c = [*operands, operands[0], operands[0]][:3]
         out = np.empty(target.size) if beside else target
-        redo = np.empty(-(-target.size // WIDE_BLOCK), np.uint8)
-        if not run(a, b, c, out, constants, redo, key, offset + start):
-            steps.define(part(operands, slice(0, target.size)), out, start)
-        elif steps.plans.odd:
-            for piece in _runs(redo, target.size, WIDE_BLOCK):
-                steps.odd(part(operands, piece), out[piece], start + piece.start)
-        elif b"\x01" in redo.tobytes():
-            universal = universal_loop(steps.operation, form.mode)
-            universal(a, b, c, out, constants, redo, key, offset + start)
+        steps.wide(operands, out, start)
         if beside and not cast(out, target):
             target[...] = out
 
@@ -557,42 +569,40 @@ def _one_piece(size):
 
 
 def _quick_arithmetic(operation, operands, fmt, out, options):
-    """The result on short contiguous float32 arrays of one shape where an earlier call has left its loop, else None."""
+    """The result on short contiguous arrays of one shape and dtype where an earlier call left its way, else None."""
     if options and (len(options) > 1 or "rounding" not in options):
         return None
-    a, b = operands[0], operands[-1]
+    first = operands[0]
     try:
-        run, constants = fmt.plans[operation, options.get("rounding")]
+        apply = fmt.plans[operation, options.get("rounding"), first.dtype]
     except (AttributeError, KeyError, TypeError):
         return None
-    if (
-        type(a) is not np.ndarray
-        or type(b) is not np.ndarray
-        or a.dtype is not FLOAT32
-        or b.dtype is not FLOAT32
-        or a.shape != b.shape
-        or a.ndim == 0
-        or (a.size > SHORT and not _one_piece(a.size))
-        or not (a.flags.c_contiguous and b.flags.c_contiguous)
-        or active_status()
-    ):
+    dtype, shape, size = first.dtype, first.shape, first.size
+    if not shape or not size or (size > SHORT and not _one_piece(size)) or active_status():
         return None
+    for x in operands:
+        if (
+            type(x) is not np.ndarray
+            or x.dtype is not dtype
+            or x.shape != shape
+            or not x.flags.c_contiguous
+        ):
+            return None
     if out is None:
-        result = np.empty(a.shape, FLOAT32)
+        result = np.empty(shape, dtype)
     elif (
         type(out) is np.ndarray
-        and out.dtype is FLOAT32
-        and out.shape == a.shape
+        and out.dtype is dtype
+        and out.shape == shape
         and out.flags.c_contiguous
         and out.flags.writeable
-        and not (np.may_share_memory(a, out) or np.may_share_memory(b, out))
+        and not any(np.may_share_memory(x, out) for x in operands)
     ):
         result = out
     else:
         return None
-    redo = np.empty(a.size // REDO_BLOCK + 2, np.uint8)
-    done = run(a.reshape(-1), b.reshape(-1), result.reshape(-1), constants, redo) >= 0
-    return result if done and b"\x01" not in redo.tobytes() else None
+    apply([x.reshape(-1) for x in operands], result.reshape(-1), 0)
+    return result
 
 
 def _opened(operands, fmt, out):

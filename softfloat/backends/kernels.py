@@ -55,6 +55,7 @@ from softfloat.ops.linalg import (
     GRADUAL,
     GRADUAL_CORRECTED,
     HALF,
+    LOOSE_STEPS,
     NATIVE,
     NORMAL,
     NOTHING,
@@ -62,9 +63,10 @@ from softfloat.ops.linalg import (
     SPLIT,
     STEPS,
     UPWARD,
+    WHOLE_WORD,
     WORD,
-    addend_kind,
     form,
+    has_words,
     product_way,
     sum_way,
 )
@@ -177,7 +179,7 @@ class Kernel:
         self.carrier = CARRIERS[carrier]
         self.dtype, self.product, self.accumulator = carrier, product, accumulator
         self.forms, self.direction, self.constants = forms, direction, constants
-        self.words = addend_kind(forms[1]) == WORD
+        self.words = has_words(forms[1])
         self.native = forms[2] == ABSENT
         self.steps = direction != NEAREST
         self.integers = np.uint32 if carrier.itemsize == 4 else np.uint64  # of the carrier's width
@@ -217,7 +219,8 @@ class Kernel:
         limits[LARGEST_SUM] = min(short, *(fmt.max for fmt in formats))
         limits[LARGEST_FACTOR] = short
         limits[LEAST_PRODUCT] = self.product.smallest_normal if self.product else 0.0
-        limits[LOSES_ZEROS] = float(not self.steps and not self.native)
+        loose = product_way(self.forms[1]) == LOOSE_STEPS
+        limits[LOSES_ZEROS] = float(loose or not self.steps and not self.native)
         return limits
 
     def prepared(self, a, b, c, terms, content):
@@ -362,6 +365,9 @@ def _stepped_forms(product, accumulator, native_product, native_sum, addend, emi
             products[1] = STEPS
         if product.smallest_subnormal >= accumulator.smallest_subnormal:
             gradual = plain
+            # Toward zero a sum that began at +0 and is not rounded never becomes -0: the sign of what it adds is lost.
+            if products[1] == OFFSET_STEPS and addend not in (UPWARD, DOWNWARD):
+                products[1] = LOOSE_STEPS
     ways = (plain, gradual, universal)
     quick, middle, last = (form(p, s, addend) for p, s in zip(products, ways, strict=True))
     return [(ABSENT if quick == middle else quick, middle, ABSENT if last == middle else last)]
@@ -460,6 +466,8 @@ def _kernels_in(carrier, product, accumulator, mode, saturate, random_bits):
     elif mode in STEPPED and _has_room(formats, c, mode, random_bits):
         direction, addend = STEPPED[mode]
         beyond = [_beyond(fmt, mode, saturate) for fmt in formats]
+        if addend == WORD and c.mantissa_bits + 1 - formats[0].precision == random_bits:
+            addend = WHOLE_WORD
         shapes = _stepped_forms(product, accumulator, *native, addend, c.emin)
     else:
         return []

@@ -24,7 +24,8 @@ Steps, on a processor that rounds toward zero (or up, or down, where that is the
 digits holds all that decides, whatever the operands; add an integer to its bits and cut at p digits. The integer is 0
 (toward zero), half of U (ties away), U less one last place (away from zero, for the directed modes), or the random word
 in its top k <= q bits (stochastic: floor(f 2**k) + w >= 2**k is carried into the last place). "Offset steps" add
-2**emin to what is below it, so that subnormals are cut at their grid; "full steps" see to overflow besides.
+2**emin to what is below it, so that subnormals are cut at their grid; "loose steps" do so too, but lose the sign of
+products that become 0; "full steps" see to overflow besides.
 
 native : the hardware operation; the format is the carrier itself.
 
@@ -55,8 +56,10 @@ INT32, INT64 = ir.IntType(32), ir.IntType(64)
     OFFSET_STEPS,
     FULL_STEPS,
     GRADUAL_CORRECTED,
-) = range(12)
-NOTHING, HALF, WORD, UPWARD, DOWNWARD = range(5)
+    LOOSE_STEPS,
+) = range(13)
+# WHOLE_WORD: as WORD, where the bits of the product's word fill the place that they are moved to.
+NOTHING, HALF, WORD, WHOLE_WORD, UPWARD, DOWNWARD = range(6)
 
 # The constants of a format.
 (
@@ -97,6 +100,10 @@ def sum_way(code):
 
 def addend_kind(code):
     return code // 256
+
+
+def has_words(code):
+    return addend_kind(code) in (WORD, WHOLE_WORD)
 
 
 @dataclass(frozen=True)
@@ -277,11 +284,10 @@ def _gradual_sum(v, s, constants):
 
 
 # ---------------------------------------------------------------- steps
-def _moved_word(v, y, constants):
+def _moved_word(v, y, whole, constants):
     """The k bits of a word that this rounding looks at, where they are added: at the bits q - 1, q - 2, ..."""
-    b = v.builder
-    moved = b.lshr(y, v.bits(constants[WORD_SHIFT]))
-    return b.and_(moved, v.bits(constants[WORD_KEEP]))
+    moved = v.builder.lshr(y, v.bits(constants[WORD_SHIFT]))
+    return moved if whole else v.builder.and_(moved, v.bits(constants[WORD_KEEP]))
 
 
 def _addend(v, kind, x, y, constants):
@@ -292,8 +298,8 @@ def _addend(v, kind, x, y, constants):
         return v.integer(0)
     if kind == HALF:
         return b.add(half, v.integer(1))
-    if kind == WORD:
-        return _moved_word(v, y, constants)
+    if kind in (WORD, WHOLE_WORD):
+        return _moved_word(v, y, kind == WHOLE_WORD, constants)
     dropped = b.xor(v.bits(constants[BITS_KEEP]), v.integer(-1))
     negative = b.ashr(v.bits(x), v.integer(v.top))
     return b.and_(dropped, b.xor(negative, v.integer(-1)) if kind == UPWARD else negative)
@@ -305,14 +311,18 @@ def _stepped(v, x, kind, y, constants):
     return v.number(b.and_(u, v.bits(constants[BITS_KEEP])))
 
 
-def _offset_steps(v, x, kind, y, constants):
+def _loose_steps(v, x, kind, y, constants):
     """Steps that cut what is below 2**emin at the grid of subnormals, because 2**emin is added to it meanwhile."""
     b = v.builder
     nothing = ir.Constant(v.floats, [0.0] * v.width)
     offset = v.with_sign(constants[SMALLEST_NORMAL], x)
     offset = b.select(_is_small(v, x, constants), offset, nothing)
-    r = b.fsub(_stepped(v, b.fadd(x, offset), kind, y, constants), offset)
-    return v.with_sign(v.magnitude(r), x)
+    return b.fsub(_stepped(v, b.fadd(x, offset), kind, y, constants), offset)
+
+
+def _offset_steps(v, x, kind, y, constants):
+    """The same with the sign of a zero."""
+    return v.with_sign(v.magnitude(_loose_steps(v, x, kind, y, constants)), x)
 
 
 def _full_steps(v, x, kind, y, constants):
@@ -328,7 +338,7 @@ def _full_steps(v, x, kind, y, constants):
 # ---------------------------------------------------------------- forms
 def panel_rows(code):
     """(vectors of the factor a, panel rows of b) that a form reads."""
-    if addend_kind(code) == WORD:
+    if has_words(code):
         return 2, 2
     return 1, 2 if product_way(code) in (NORMAL, GRADUAL, FULL) else 1
 
@@ -348,6 +358,8 @@ def _product(v, code, factors, panels, y, constants):
     x = v.builder.fmul(a, plain)
     if kind == STEPS:
         return _stepped(v, x, addend, y, constants)
+    if kind == LOOSE_STEPS:
+        return _loose_steps(v, x, addend, y, constants)
     if kind == OFFSET_STEPS:
         return _offset_steps(v, x, addend, y, constants)
     if kind == FULL_STEPS:
@@ -358,6 +370,7 @@ def _product(v, code, factors, panels, y, constants):
 def _sum(v, code, acc, term, y, constants):
     b = v.builder
     kind, addend = sum_way(code), addend_kind(code)
+    addend = WORD if addend == WHOLE_WORD else addend
     s = v.fma(*term, acc) if isinstance(term, tuple) else b.fadd(acc, term)
     if kind == NATIVE:
         return s
@@ -391,7 +404,7 @@ def step(v, code, acc, factors, panels, constants):
     accumulator's.
     """
     to_product, to_sum = constants[:CONSTANTS], constants[CONSTANTS:]
-    y = _word(v, factors[1], panels[1]) if addend_kind(code) == WORD else None
+    y = _word(v, factors[1], panels[1]) if has_words(code) else None
     term = _product(v, code, factors, panels, y, to_product)
     return _sum(v, code, acc, term, y, to_sum)
 
