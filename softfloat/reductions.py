@@ -6,6 +6,8 @@ defines the orders and the random words. No result depends on the number of thre
 
 rounding= holds for every operation, unless product_rounding= or result_rounding= say otherwise for theirs.
 
+A NaN passes through, and where an operation on the way has no result, a ValueError names the element: as with the loop.
+
 Inside a block of `softfloat.status` every operation counts like an element: each product, each addition, the first one
 to +0 included, and the last rounding. There the definition does the work, whatever that costs.
 """
@@ -67,16 +69,15 @@ from softfloat.ops.reduce import (
 from softfloat.rounding import EVEN, MODES, STOCHASTIC, as_rounding
 from softfloat.status import active_status
 
-_DEFAULT = (
-    "the accumulator's"  # stands for the accumulator's format where None means something else
-)
+# Stands for the accumulator's format where None means something else.
+_DEFAULT = "the accumulator's"
 _NO_STARTS = np.zeros(0, np.int64)
 _PARTS = "a product", "the accumulator", "the sum of the blocks", ""  # of an element, by stage
 _TERMS_AT_ONCE = 1 << 20  # operations of the definition between two looks at Ctrl-C
 _FEW_TERMS = 1 << 12  # that the definition adds before the fast loops are made ready
 _FEW_RESULTS = (
     1 << 8
-)  # that the definition rounds before a call of an elementwise operation is worth it
+)  # that the definition rounds before an elementwise operation is called instead
 
 
 class _How:
@@ -111,9 +112,7 @@ class _How:
         common = Choice(**options)
         own = (product_rounding, None, None, result_rounding)
         self.choices = [common if r is None else Choice(**{**options, "rounding": r}) for r in own]
-        self.counting = (
-            active_status()
-        )  # blocks in which every operation is counted, and so defined
+        self.counting = active_status()  # every operation is counted in these, and so defined
         self.offset = max(choice.offset for choice in self.choices)
         self.key = np.uint64(max(choice.key for choice in self.choices))
 

@@ -9,7 +9,7 @@ from softfloat.bits import UNKNOWN, enter_standard_arithmetic, leave_standard_ar
 
 SAFE = (
     2.0**51
-)  # below this, the rounding of a quotient in float64 leaves no doubt about its integer part
+)  # below, the rounding of a quotient in float64 leaves no doubt about its integer part
 
 
 @jit

@@ -85,11 +85,8 @@ PLACES = 8
 LANE_COUNT = 64
 ELEMENT, ROW, COLUMN = range(3)  # of the keys of an element
 SHARED_BITS = 16  # random bits up to which product and sum share a word of 32
-GOLDEN32, FIRST32, SECOND32 = (
-    0x9E3779B1,
-    0x85EBCA6B,
-    0xC2B2AE35,
-)  # the last two: the finaliser of MurmurHash3
+GOLDEN32 = 0x9E3779B1
+FIRST32, SECOND32 = 0x85EBCA6B, 0xC2B2AE35  # of the finaliser of MurmurHash3
 STATE = 64  # numbers under way: lanes, or levels of a tree
 ONE = 0x3FF << 52
 SIGN = -(1 << 63)
@@ -328,10 +325,8 @@ def join_subtrees(state, n, neutral, kind, F, R, key):
     s, found = neutral, False
     for level in range(62):
         if (n >> level) & 1:
-            right = (n >> (level + 1)) << (
-                level + 1
-            )  # what has been combined begins after this subtree
-            right += 1 << level
+            # What has been combined begins after this subtree.
+            right = ((n >> (level + 1)) << (level + 1)) + (1 << level)
             s = merge(state[level], s, right, kind, F, R, key) if found else state[level]
             found = True
     return s
