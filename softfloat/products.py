@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from softfloat.backends.contract import contract
-from softfloat.backends.cpu import make_nans_canonical
 from softfloat.backends.kernels import (
     CARRIER_TYPES,
     Span,
@@ -19,6 +18,7 @@ from softfloat.backends.kernels import (
     element_words,
     kernels,
     survey,
+    survey_both,
 )
 from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
@@ -213,23 +213,18 @@ def _short(a, b, kernel):
     n = b.shape[1]
     if k != b.shape[0] or not 0 < m * n * k <= _SHORT:
         return None
-    left, right = survey(a), survey(b)
+    left, right = survey_both(a, b)
     if left.special or right.special:
         return None
     arguments = kernel.prepared(left, right, _NO_START, k, False)
     if arguments is None:
         return None
-    result = np.zeros((m, n), FLOAT32)
+    result = whole = np.empty((m, n), FLOAT32)
     if n == 1 < m:  # columns are what vectors hold
-        a, b, m, n = b.T, transposed(a[None])[0], n, m
-    operands = a[None], b[None]
+        a, b, whole = b.T, transposed(a[None])[0], result.T
     *choice, direction = arguments
-    box, choice = (0, 1, 0, m, 0, n, 0, k), (*choice, kernel.forced)
-    whole = result.reshape(1, m, n)
-    if not kernel.run(*operands, whole, _ALONE, operands, box, choice, direction, False):
-        return None
-    make_nans_canonical(result.reshape(-1))
-    return result
+    done = kernel.run_matrices(a, b, whole, _ALONE, *choice, kernel.forced, direction)
+    return result if done else None
 
 
 def _check_engine(engine, **given):

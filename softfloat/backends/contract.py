@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from softfloat._jit import jit
+from softfloat.backends.cpu import make_nans_canonical
 from softfloat.backends.direction import NEAREST, set_direction
 from softfloat.backends.packing import (
     TALLIES,
@@ -237,6 +238,28 @@ def contraction(quick, middle, universal, width):
         return True
 
     return contract_box
+
+
+@functools.cache
+def matrix_contraction(quick, middle, universal, width):
+    """The same for two matrices as one call of few arguments: to take those apart costs as much as a small product."""
+    contract_box = contraction(quick, middle, universal, width)
+
+    @jit
+    def contract(a, b, c, items, constants, limits, factors, forced, direction):
+        """c = a @ b, NaNs canonical: False if it must not run.   items : of a batch of one; the rest as above."""
+        flat = c.reshape(-1)
+        for i in range(flat.size):
+            flat[i] = 0
+        A, B = a.reshape((1, a.shape[0], a.shape[1])), b.reshape((1, b.shape[0], b.shape[1]))
+        C = c.reshape((1, c.shape[0], c.shape[1]))
+        box = (0, 1, 0, a.shape[0], 0, b.shape[1], 0, a.shape[1])
+        choice = (constants, limits, factors, forced)
+        done = contract_box(A, B, C, items, (A, B), box, choice, direction, False)
+        make_nans_canonical(flat)
+        return done
+
+    return contract
 
 
 def format_constants(fmt, carrier, overflow, word=None):

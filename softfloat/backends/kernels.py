@@ -22,6 +22,7 @@ from softfloat.backends.contract import (
     SLACK,
     contraction,
     format_constants,
+    matrix_contraction,
 )
 from softfloat.backends.contract import GROWTH as GROWS
 from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP
@@ -166,6 +167,17 @@ def survey(x):
     return Span(*_survey(x.reshape(-1)))
 
 
+@jit
+def _survey_both(x, y):
+    return _survey(x.reshape(-1)), _survey(y.reshape(-1))
+
+
+def survey_both(x, y):
+    """The Spans of two such arrays, in one call."""
+    first, second = _survey_both(x, y)
+    return Span(*first), Span(*second)
+
+
 class Kernel:
     """Kernels for one choice of formats and rounding in one carrier.
 
@@ -202,9 +214,17 @@ class Kernel:
 
     @functools.cached_property
     def run(self):
+        return contraction(*self._compiled)
+
+    @functools.cached_property
+    def run_matrices(self):
+        return matrix_contraction(*self._compiled)
+
+    @property
+    def _compiled(self):
         wide = self.carrier.bits == 64
         codes = [code if code == ABSENT else code + WIDE * wide for code in self.forms]
-        return contraction(*codes, WIDTH // 2 if wide else WIDTH)
+        return *codes, WIDTH // 2 if wide else WIDTH
 
     def _limits(self):
         formats = self._formats
