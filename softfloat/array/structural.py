@@ -69,16 +69,14 @@ def _passed_on(function, names, plain):
                 else no_values(every[n], f"{n}= of {name_of(function)}")
             )
         fmt = common_format([*leaves([every[n] for n in present]), out])
-        for n in present:
+        for n in present if fmt is not None else ():  # else a condition was soft, and nothing more
             every[n] = _each(every[n], fmt) if _variadic(signature, n) else _values(every[n], fmt)
         if isinstance(out, Held):
             every["out"] = out._values
         result = function(*bound.args, **bound.kwargs)
         if out is not None:
             return out
-        if fmt is None:  # a condition was soft, and nothing else
-            return result
-        return result if plain else dressed(result, fmt)
+        return result if plain or fmt is None else dressed(result, fmt)
 
     return moved
 
