@@ -39,7 +39,8 @@ array([0.10009766, 0.20019531, 0.30078125], dtype=float32)
 - `sf.from_codes(codes, fmt)` and `.codes` for bit patterns; `.to_numpy()` for values as float32 (float64 where the
   format needs it); `.to_numpy(ml_dtypes.bfloat16)` for the format's own type there; `.astype(fmt, rounding=...)` for
   another format; `.astype(int)` and `.astype(bool)` give plain NumPy arrays, toward zero, for indices and masks.
-- `np.asarray(a)` raises: a library that does that would go on in float64 unseen. Say `.to_numpy()`.
+- `np.asarray(a)` raises: a library that does that would go on in float64 unseen. Say `.to_numpy()`. What asks one
+  element for a Python float gets it, as from `float(a[0])`: `math.sqrt(a[0])`, an element of a float64 array.
 - `.dtype` is the format, so that `np.zeros_like(a)`, `x.astype(a.dtype)` and comparisons of dtypes work as in NumPy
   code.
 - `sf.save(file, a)` or `sf.save(file, x=a, y=b)` writes an .npz with plain codes and the format as JSON;

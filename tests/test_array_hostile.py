@@ -378,6 +378,17 @@ MISUSE = {
     "a dtype": (lambda a: a.astype("float99"), "float99"),
     "casting": (lambda a: np.add(a, a, casting="no"), "casting"),
     "an axis": (lambda a: np.sum(a, axis=1), "axis"),
+    "soft indices": (lambda a: np.take(a, a), r"indices= of np\.take.*bfloat16.*astype\(int\)"),
+    "soft counts": (lambda a: np.repeat(a, a), r"repeats= of np\.repeat.*astype\(int\)"),
+    "a soft choice": (lambda a: np.choose(a, [a, a]), r"a= of np\.choose.*astype\(int\)"),
+    "soft conditions": (lambda a: np.select([a], [a]), r"condlist= of np\.select.*a != 0"),
+    "a soft place": (lambda a: np.put(a.copy(), a, 1), r"ind= of np\.put.*astype\(int\)"),
+    "a soft where": (lambda a: np.add(a, a, where=a), r"where= of np\.add.*a != 0"),
+    "a sum where": (lambda a: np.sum(a, where=a), r"where= of np\.add\.reduce.*a != 0"),
+    "a copy where": (lambda a: np.copyto(a.copy(), 1, where=a), r"where= of np\.copyto.*a != 0"),
+    "half a number": (lambda a: sf.linspace(0, 1, 2.5, fmt=BF), "num must be an integer.*2.5"),
+    "less than none": (lambda a: sf.linspace(0, 1, -3, fmt=BF), "num must be .*-3"),
+    "a soft number": (lambda a: np.linspace(a[0], a[1], a[2]), "num must be an integer"),
     "no elements": (lambda a: np.max(a[:0]), "no elements.*initial"),
     "a set seed": (lambda a: sf.rounding("stochastic"), "seed"),
 }
@@ -389,6 +400,38 @@ def test_messages_say_what_was_given_and_what_to_do(name):
     with pytest.raises((TypeError, ValueError, IndexError)) as caught:
         call(A)
     assert re.search(said, str(caught.value), re.S), str(caught.value)
+
+
+def test_soft_conditions_are_true_where_not_zero():
+    x = np.array([1.0, 0.0, -0.0, np.nan, -2.0])
+    a, plain = sf.array(x, BF), np.arange(5.0)
+    mask = x != 0
+    assert_same_bits(np.where(a, a, -1).to_numpy(), np.where(mask, x, -1.0))
+    assert_same_bits(np.where(a, plain, -1.0), np.where(mask, plain, -1.0))
+    assert np.where(a)[0].tolist() == [0, 3, 4]
+    assert_same_bits(np.compress(a, a).to_numpy(), x[mask])
+    assert_same_bits(np.extract(a, plain), plain[mask])
+    for change in (lambda y: np.putmask(y, a, 7), lambda y: np.place(y, a, [7.0])):
+        changed = a.copy()
+        change(changed)
+        assert_same_bits(changed.to_numpy(), np.where(mask, 7.0, x))
+
+
+def test_at_takes_indices_of_every_form():
+    table = np.arange(12.0).reshape(4, 3)
+    for key in (
+        slice(1, 3),
+        (slice(None), 0),
+        Ellipsis,
+        None,
+        (0, slice(0, 2)),
+        table > 4,
+        ([0, 0], 1),
+    ):
+        a, plain = sf.array(table, sf.binary64), table.copy()
+        np.add.at(a, key, 1)
+        np.add.at(plain, key, 1)
+        assert a.tolist() == plain.tolist(), key
 
 
 # ---------------------------------------------------------------- out of the format

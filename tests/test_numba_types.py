@@ -242,6 +242,36 @@ def test_truncation_by_one_sum_is_the_definition(fmt):
     assert_same(out, want)
 
 
+@numba.njit
+def beside_all(x, y, out):
+    for i in range(x.size):
+        for j in range(y.size):
+            out[0, i, j] = x[i] + y[j]
+            out[1, i, j] = x[i] - y[j]
+            out[2, i, j] = x[i] * y[j]
+            out[3, i, j] = x[i] / y[j]
+
+
+@pytest.mark.parametrize(
+    "fmt", [sf.bfloat16, sf.Format(8, 6), sf.Format(8, 1)], ids=lambda f: f.label
+)
+@pytest.mark.parametrize("mode", [EVEN, ZERO], ids=str)
+def test_arithmetic_in_float32_with_its_exponents_is_the_definition(fmt, mode):
+    assert SoftFloatType(fmt, Rules(MODES[mode])).number is numba.float32
+    everything = sf.from_codes(np.arange(1 << fmt.bits, dtype=fmt.code_dtype), fmt)
+    step = max(1, everything.size // 40)
+    some = np.concatenate(
+        [everything[3::step], sf.array([0.0, -0.0, fmt.max, -math.inf, math.nan], fmt)]
+    )
+    got = sf.empty((4, some.size, everything.size), fmt)
+    with sf.rounding(mode):
+        beside_all(some, everything, got)
+    v, w = some.to_numpy()[:, None], everything.to_numpy()
+    with sf.status():  # the definition
+        for row, function in zip(got, (sf.add, sf.subtract, sf.multiply, sf.divide), strict=True):
+            assert_same(row.to_numpy(), function(v, w, fmt, rounding=mode))
+
+
 # ---------------------------------------------------------------- accumulators and literals
 def sequential(x, start=0.0):
     s = sf.array(start, x.format)

@@ -142,11 +142,11 @@ class SoftArray(Held):
 
     @standard
     def __float__(self):
-        return float(self._one("float"))
+        return float(self._one("a float"))
 
     @standard
     def __int__(self):
-        return int(self._one("int"))
+        return int(self._one("an int"))
 
     @standard
     def __bool__(self):
@@ -158,7 +158,7 @@ class SoftArray(Held):
 
     def _one(self, what):
         if self._values.ndim:
-            raise TypeError(f"only a scalar becomes a {what}, got an array of shape {self.shape}")
+            raise TypeError(f"only a scalar becomes {what}, got an array of shape {self.shape}")
         return self._values[()]
 
     @standard
@@ -269,7 +269,8 @@ class SoftArray(Held):
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
         if len(inputs) == 1 and method == "__call__" and out is None and not options:
             return call_one(ufunc, self)
-        if any(not is_operand(x) and x is not None for x in inputs if not isinstance(x, str)):
+        operands = (inputs[0], *inputs[2:]) if method == "at" else inputs  # between: an index
+        if any(not is_operand(x) and x is not None for x in operands if not isinstance(x, str)):
             return NotImplemented
         return dispatch(ufunc, method, inputs, out, options)
 

@@ -1,6 +1,7 @@
 """Making SoftArrays: from anything that holds numbers, each rounded once; from codes; filled, and evenly spaced."""
 
 import math
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ from softfloat.array.mixing import common_format, leaves, rounded
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.functional import decode
+from softfloat.functional import _integer, decode
 from softfloat.operands import Held, exact_parts, held, hold
 
 
@@ -116,6 +117,7 @@ def arange(start, stop=None, step=1, fmt=None):
 def linspace(start, stop, num=50, endpoint=True, fmt=None):
     """num numbers from start to stop at exact equal distances, each rounded once."""
     fmt = _format_for(None, fmt)
+    num = _integer("num", num, 0, sys.maxsize)
     first, last = _exact(start), _exact(stop)
     gaps = num - 1 if endpoint else num
     return array(_numbers(first, (last - first) / gaps if gaps > 0 else Fraction(0), num), fmt)

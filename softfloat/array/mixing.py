@@ -168,6 +168,22 @@ def leaves(x):
         yield x
 
 
+def truth(x):
+    """A condition as NumPy takes it: of a SoftArray, whether elements are not zero."""
+    return x._values != 0 if isinstance(x, Held) else x
+
+
+def no_values(x, name):
+    """x, an argument that chooses elements or counts them: TypeError for a SoftArray, as NumPy has it for floats."""
+    for item in leaves(x):
+        if isinstance(item, Held):
+            raise TypeError(
+                f"{name} takes plain integers or truth values, got a SoftArray of {item._format.label}: "
+                "say a.astype(int), or a != 0"
+            )
+    return x
+
+
 def common_format(operands):
     """The one format of the SoftArrays among the operands, or None; TypeError for two."""
     found = None

@@ -10,8 +10,8 @@ import inspect
 import numpy as np
 
 from softfloat.array.create import empty, full
-from softfloat.array.mixing import common_format, leaves, operand, rounded
-from softfloat.array.registry import implements
+from softfloat.array.mixing import common_format, leaves, no_values, operand, rounded, truth
+from softfloat.array.registry import implements, name_of
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
 
@@ -62,15 +62,21 @@ def _passed_on(function, names, plain):
         every = bound.arguments
         present = [n for n in names if n in every]
         out = every.get("out")
+        for n in every.keys() - {*names, "out"}:
+            every[n] = (
+                truth(every[n])
+                if n == "condition"
+                else no_values(every[n], f"{n}= of {name_of(function)}")
+            )
         fmt = common_format([*leaves([every[n] for n in present]), out])
-        for n in present:
+        for n in present if fmt is not None else ():  # else a condition was soft, and nothing more
             every[n] = _each(every[n], fmt) if _variadic(signature, n) else _values(every[n], fmt)
         if isinstance(out, Held):
             every["out"] = out._values
         result = function(*bound.args, **bound.kwargs)
         if out is not None:
             return out
-        return result if plain else dressed(result, fmt)
+        return result if plain or fmt is None else dressed(result, fmt)
 
     return moved
 
@@ -260,20 +266,21 @@ def _target(a, name):
 def copyto(dst, src, casting="same_kind", where=True):
     """src rounded once, to nearest"""
     values, fmt = _target(dst, "copyto")
-    np.copyto(values, rounded(src, fmt), where=where)
+    np.copyto(values, rounded(src, fmt), where=no_values(where, "where= of np.copyto"))
 
 
 @implements(np.put, section=ASSIGNS)
 def put(a, ind, v, mode="raise"):
     """v rounded once, to nearest"""
     values, fmt = _target(a, "put")
-    np.put(values, ind, rounded(v, fmt), mode=mode)
+    np.put(values, no_values(ind, "ind= of np.put"), rounded(v, fmt), mode=mode)
 
 
 @implements(np.put_along_axis, section=ASSIGNS)
 def put_along_axis(arr, indices, values, axis=-1):
     """values rounded once, to nearest"""
     own, fmt = _target(arr, "put_along_axis")
+    indices = no_values(indices, "indices= of np.put_along_axis")
     np.put_along_axis(own, indices, rounded(values, fmt), axis)
 
 
@@ -281,14 +288,14 @@ def put_along_axis(arr, indices, values, axis=-1):
 def place(arr, mask, vals):
     """vals rounded once, to nearest"""
     values, fmt = _target(arr, "place")
-    np.place(values, mask, rounded(vals, fmt))
+    np.place(values, truth(mask), rounded(vals, fmt))
 
 
 @implements(np.putmask, section=ASSIGNS)
 def putmask(a, mask, values):
     """values rounded once, to nearest"""
     own, fmt = _target(a, "putmask")
-    np.putmask(own, mask, rounded(values, fmt))
+    np.putmask(own, truth(mask), rounded(values, fmt))
 
 
 @implements(np.fill_diagonal, section=ASSIGNS)

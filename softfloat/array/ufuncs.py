@@ -12,7 +12,7 @@ import numpy as np
 
 from softfloat import comparison, elementary, functional, reductions
 from softfloat.array.division import divmod_values, floor_divide, fmod, remainder
-from softfloat.array.mixing import common_format, comparand, is_weak, operand
+from softfloat.array.mixing import common_format, comparand, is_weak, no_values, operand
 from softfloat.array.processor import standard
 from softfloat.array.registry import UFUNCS, name_of, unsupported
 from softfloat.context import operation_options
@@ -293,6 +293,7 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     values = [_taken(rule, i, x, fmt) for i, x in enumerate(inputs)]
     result = fmt if dtype is None else as_format(dtype)
     if where is not True:
+        no_values(where, f"where= of {name_of(ufunc)}")
         values = _unmasked(values, where, rule.neutral)
     found = _run(rule, values, result)
     if len(rule.results) == 1 and out is None and where is True and dtype is None:
@@ -430,6 +431,7 @@ def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VA
     fmt = a._format if dtype is None else as_format(dtype)
     rows, shape = rows_of(a._values, axis, bool(keepdims))
     if where is not True:
+        no_values(where, f"where= of {name_of(ufunc)}.reduce")
         mask, _ = rows_of(np.broadcast_to(where, a.shape), axis, False)
         rows = _skipped(ufunc, rule, rows, mask, initial)
     if initial is not NO_VALUE and initial is not None:

@@ -12,8 +12,11 @@ import numpy as np
 
 from softfloat._jit import jit
 from softfloat.bits import (
+    and_,
     binade,
     fma,
+    infinity_like,
+    is_negative,
     magnitude,
     one_like,
     or_,
@@ -25,6 +28,7 @@ from softfloat.bits import (
     to_float,
     top_position,
     xor,
+    zero_like,
 )
 from softfloat.fast import (
     BARE,
@@ -252,6 +256,10 @@ def operation(soft, name):
         return jit(inline=True)(lambda x, y, z, word: run(x, y, z))
     divides = name == "divide" and soft.fmt.parameters[FLAGS] & NAN_QUOTIENTS
     twice = name in PLAIN_OPERATIONS and name != "fma" and not divides
+    if soft.lane is FLOAT32 and soft.rules.mode == ZERO:
+        twice = False
+        if name in ("add", "subtract", "multiply"):
+            return _cut(soft, PLAIN_OPERATIONS[name])
     if twice and soft.lane is FLOAT32:
         return _rounded_once(plain(name), rounder(soft, FLOAT32.dtype))
     rounded = rounder(soft, FLOAT64.dtype)
@@ -270,6 +278,39 @@ def operation(soft, name):
     @jit(inline=True)
     def run(x, y, z, word):
         return number(wide(np.float64(x), np.float64(y), np.float64(z), word))
+
+    return run
+
+
+@functools.cache
+def _cut(soft, op):
+    """f(x, y, z, word): a sum or product toward zero, of values of a format with float32's exponents.
+
+    That is the float32 result without its low bits, but for two cases, in which the float32 below it is meant. A sum
+    can lie on the grid above the exact one: then it is one operand, and the other, of the other sign, is lost in it.
+    And a result beyond the range is the largest value, of which infinity less one bit has all the bits.
+    """
+    kept = (1 << 32) - (1 << FLOAT32.mantissa_bits - soft.fmt.mantissa_bits)
+
+    @jit(inline=True)
+    def run(x, y, z, word):
+        if op == MULTIPLY:
+            s = x * y
+            # The error of an infinity is infinite, and a NaN where an operand was infinite.
+            error = to_bits(fma(x, y, -s))
+            below = magnitude(error) == infinity_like(error)
+        else:
+            y = -y if op == SUBTRACT else y
+            s = x + y
+            u, v = to_bits(x), to_bits(y)
+            operand = (s == x) | (s == y)
+            numbers = (magnitude(u) != zero_like(u)) & (magnitude(v) != zero_like(v))
+            infinite = magnitude(to_bits(s)) == infinity_like(u)
+            lost = operand & numbers & is_negative(xor(u, v))
+            below = not operand if infinite else lost
+        u = to_bits(s)
+        u = sub(u, one_like(u)) if below else u
+        return to_float(and_(u, np.uint32(kept)))
 
     return run
 

@@ -13,10 +13,10 @@ from numba.core.typeconv import Conversion
 from numba.extending import intrinsic, models, register_model
 
 from softfloat._jit import source_hash
-from softfloat.fast import fast_form
+from softfloat.fast import FULL, fast_form
 from softfloat.format import FLOAT32, FLOAT64
 from softfloat.numba_types.options import FormatConstant, FormatModel
-from softfloat.rounding import AWAY, EVEN, MODES, STOCHASTIC
+from softfloat.rounding import AWAY, EVEN, MODES, STOCHASTIC, ZERO
 
 PLAIN = (types.Float, types.Integer, types.Boolean)
 _MODE_NAMES = {code: str(mode) for mode, code in MODES.items()}
@@ -50,6 +50,24 @@ def narrow(fmt, rules):
     )
 
 
+def shares_range(fmt, rules):
+    """The same for a format with float32's own exponents, such as bfloat16, to nearest even or toward zero.
+
+    Sums below the normal range are exact. A product of at least half the smallest value is exact there as well, as
+    its 2p bits fit; a lesser one becomes at most that half, which goes to zero. A quotient of p-bit numbers is no
+    nearer to a tie than 2**-(p + 1) of half that value.
+    """
+    m, low = fmt.mantissa_bits, fmt.emin - fmt.mantissa_bits
+    return (
+        rules.mode in (EVEN, ZERO)
+        and not rules.saturate
+        and fmt.has_nan
+        and fmt.fits(FLOAT32.dtype)
+        and (fast_form(fmt, FLOAT32.dtype, rules.mode, False) or (None,))[0] == FULL
+        and low - 2 * (m + 1) >= FLOAT32.emin - FLOAT32.mantissa_bits
+    )
+
+
 class SoftFloatType(types.Type):
     """A value of a format, and how operations on it round. No types.Number: numba must not treat it as one."""
 
@@ -57,7 +75,7 @@ class SoftFloatType(types.Type):
 
     def __init__(self, fmt, rules=NEAREST):
         self.fmt, self.rules = fmt, rules
-        self.lane = FLOAT32 if narrow(fmt, rules) else FLOAT64
+        self.lane = FLOAT32 if narrow(fmt, rules) or shares_range(fmt, rules) else FLOAT64
         parts = [fmt.label, *([_MODE_NAMES[rules.mode]] if rules.mode != EVEN else [])]
         parts += [
             f"{k}={v}"
