@@ -31,6 +31,7 @@ from softfloat.ops.elementary.quick import (
     binade_of,
     cbrt_quick,
     half_turned,
+    horner,
     normal,
     power_of_two_from,
     turned,
@@ -49,8 +50,12 @@ def _pair(value):
 
 
 def _reciprocals(*divisors):
-    """1/n as pairs."""
-    return tuple(x for n in divisors for x in _pair((1 << BITS) // n))
+    """1/n as pairs, high and low."""
+    found = []
+    for n in divisors:
+        high, low = _pair((1 << BITS) // abs(n))
+        found += (high, low) if n > 0 else (-high, -low)
+    return tuple(found)
 
 
 LN2, LN2_REST = _pair(_LN2)
@@ -61,10 +66,17 @@ PI, PI_REST = _pair(pi(BITS))
 QUARTER_PI, QUARTER_PI_REST = _pair(pi(BITS) >> 2)
 DEGREE, DEGREE_REST = _pair(pi(BITS) // 180)
 RADIAN, RADIAN_REST = _pair((180 << 2 * BITS) // pi(BITS))
-THIRD, THIRD_REST, FIFTH, FIFTH_REST, SIXTH, SIXTH_REST = _reciprocals(3, 5, 6)
-SEVENTH, SEVENTH_REST, NINTH, NINTH_REST, ELEVENTH, ELEVENTH_REST = _reciprocals(7, 9, 11)
-OF_24, OF_24_REST, OF_120, OF_120_REST = _reciprocals(24, 120)
-OF_720, OF_720_REST, OF_5040, OF_5040_REST = _reciprocals(720, 5040)
+# Coefficients of series, the highest power first: those that float64 holds well enough, then pairs, high and low.
+EXP = tuple(1 / math.factorial(n) for n in range(16, 5, -1))
+EXP_PAIRS = (*_reciprocals(120, 24, 6, 2), 1.0, 0.0)
+LOG = tuple(1 / n for n in range(29, 5, -2))
+LOG_PAIRS = (*_reciprocals(5, 3), 1.0, 0.0)
+SINE = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(10, 3, -1))
+SINE_PAIRS = (*_reciprocals(-5040, 120, -6), 1.0, 0.0)
+COSINE = tuple((-1) ** n / math.factorial(2 * n) for n in range(11, 3, -1))
+COSINE_PAIRS = (*_reciprocals(-720, 24, -2), 1.0, 0.0)
+ARCTAN = tuple(1 / n for n in range(53, 11, -2))
+ARCTAN_PAIRS = (*_reciprocals(11, 9, 7, 5, 3), 1.0, 0.0)
 
 
 # ---------------------------------------------------------------- arithmetic: errors below 2**-100 of the result
@@ -103,11 +115,14 @@ def root(ah, al):
 
 
 @jit(inline=True)
-def step(ph, pl, zh, zl, ch, cl):
-    """c + z * p, a step of Horner's scheme with |c| the larger."""
-    th, tl = times(ph, pl, zh, zl)
-    s, e = join(ch, th)
-    return join(s, e + (tl + cl))
+def series(zh, zl, coefficients, pairs):
+    """A polynomial of a pair, by Horner's scheme; each coefficient is larger than what is added to it."""
+    h, l = horner(zh, coefficients), 0.0  # noqa: E741
+    for k in range(0, len(pairs), 2):
+        th, tl = times(h, l, zh, zl)
+        s, e = join(pairs[k], th)
+        h, l = join(s, e + (tl + pairs[k + 1]))  # noqa: E741
+    return h, l
 
 
 @jit(inline=True)
@@ -120,23 +135,7 @@ def inside(x, largest):
 @jit(inline=True)
 def exp_tail(rh, rl):
     """e**r - 1 of a pair, |r| <= 0.35."""
-    p = 1.0 / 20922789888000.0
-    p = fma(p, rh, 1.0 / 1307674368000.0)
-    p = fma(p, rh, 1.0 / 87178291200.0)
-    p = fma(p, rh, 1.0 / 6227020800.0)
-    p = fma(p, rh, 1.0 / 479001600.0)
-    p = fma(p, rh, 1.0 / 39916800.0)
-    p = fma(p, rh, 1.0 / 3628800.0)
-    p = fma(p, rh, 1.0 / 362880.0)
-    p = fma(p, rh, 1.0 / 40320.0)
-    p = fma(p, rh, 1.0 / 5040.0)
-    p = fma(p, rh, 1.0 / 720.0)
-    h, l = step(p, 0.0, rh, rl, OF_120, OF_120_REST)  # noqa: E741
-    h, l = step(h, l, rh, rl, OF_24, OF_24_REST)  # noqa: E741
-    h, l = step(h, l, rh, rl, SIXTH, SIXTH_REST)  # noqa: E741
-    h, l = step(h, l, rh, rl, 0.5, 0.0)  # noqa: E741
-    h, l = step(h, l, rh, rl, 1.0, 0.0)  # noqa: E741
-    return times(h, l, rh, rl)
+    return times(*series(rh, rl, EXP, EXP_PAIRS), rh, rl)
 
 
 @jit(inline=True)
@@ -198,22 +197,7 @@ def log_tail(fh, fl):
     dh, dl = plus(2.0, 0.0, fh, fl)
     sh, sl = over(fh, fl, dh, dl)
     zh, zl = times(sh, sl, sh, sl)
-    p = 1.0 / 29.0
-    p = fma(p, zh, 1.0 / 27.0)
-    p = fma(p, zh, 1.0 / 25.0)
-    p = fma(p, zh, 1.0 / 23.0)
-    p = fma(p, zh, 1.0 / 21.0)
-    p = fma(p, zh, 1.0 / 19.0)
-    p = fma(p, zh, 1.0 / 17.0)
-    p = fma(p, zh, 1.0 / 15.0)
-    p = fma(p, zh, 1.0 / 13.0)
-    p = fma(p, zh, 1.0 / 11.0)
-    p = fma(p, zh, 1.0 / 9.0)
-    p = fma(p, zh, 1.0 / 7.0)
-    h, l = step(p, 0.0, zh, zl, FIFTH, FIFTH_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, THIRD, THIRD_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, 1.0, 0.0)  # noqa: E741
-    h, l = times(h, l, sh, sl)  # noqa: E741
+    h, l = times(*series(zh, zl, LOG, LOG_PAIRS), sh, sl)  # noqa: E741
     return 2.0 * h, 2.0 * l
 
 
@@ -306,36 +290,14 @@ def radians_pair(x):
 def sine_tail(rh, rl):
     """The sine of a pair, |r| <= 0.79."""
     zh, zl = times(rh, rl, rh, rl)
-    p = 1.0 / 51090942171709440000.0
-    p = fma(p, zh, -1.0 / 121645100408832000.0)
-    p = fma(p, zh, 1.0 / 355687428096000.0)
-    p = fma(p, zh, -1.0 / 1307674368000.0)
-    p = fma(p, zh, 1.0 / 6227020800.0)
-    p = fma(p, zh, -1.0 / 39916800.0)
-    p = fma(p, zh, 1.0 / 362880.0)
-    h, l = step(p, 0.0, zh, zl, -OF_5040, -OF_5040_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, OF_120, OF_120_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, -SIXTH, -SIXTH_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, 1.0, 0.0)  # noqa: E741
-    return times(h, l, rh, rl)
+    return times(*series(zh, zl, SINE, SINE_PAIRS), rh, rl)
 
 
 @jit(inline=True)
 def cosine_tail(rh, rl):
     """The cosine of a pair, |r| <= 0.79."""
     zh, zl = times(rh, rl, rh, rl)
-    p = -1.0 / 1124000727777607680000.0
-    p = fma(p, zh, 1.0 / 2432902008176640000.0)
-    p = fma(p, zh, -1.0 / 6402373705728000.0)
-    p = fma(p, zh, 1.0 / 20922789888000.0)
-    p = fma(p, zh, -1.0 / 87178291200.0)
-    p = fma(p, zh, 1.0 / 479001600.0)
-    p = fma(p, zh, -1.0 / 3628800.0)
-    p = fma(p, zh, 1.0 / 40320.0)
-    h, l = step(p, 0.0, zh, zl, -OF_720, -OF_720_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, OF_24, OF_24_REST)  # noqa: E741
-    h, l = step(h, l, zh, zl, -0.5, 0.0)  # noqa: E741
-    return step(h, l, zh, zl, 1.0, 0.0)
+    return series(zh, zl, COSINE, COSINE_PAIRS)
 
 
 @jit(inline=True)
@@ -432,34 +394,7 @@ def sinc_pair(x):
 def arctan_tail(th, tl):
     """The arctangent of a pair, |t| <= 0.415."""
     zh, zl = times(th, tl, th, tl)
-    p = 1.0 / 53.0
-    p = fma(p, -zh, 1.0 / 51.0)
-    p = fma(p, -zh, 1.0 / 49.0)
-    p = fma(p, -zh, 1.0 / 47.0)
-    p = fma(p, -zh, 1.0 / 45.0)
-    p = fma(p, -zh, 1.0 / 43.0)
-    p = fma(p, -zh, 1.0 / 41.0)
-    p = fma(p, -zh, 1.0 / 39.0)
-    p = fma(p, -zh, 1.0 / 37.0)
-    p = fma(p, -zh, 1.0 / 35.0)
-    p = fma(p, -zh, 1.0 / 33.0)
-    p = fma(p, -zh, 1.0 / 31.0)
-    p = fma(p, -zh, 1.0 / 29.0)
-    p = fma(p, -zh, 1.0 / 27.0)
-    p = fma(p, -zh, 1.0 / 25.0)
-    p = fma(p, -zh, 1.0 / 23.0)
-    p = fma(p, -zh, 1.0 / 21.0)
-    p = fma(p, -zh, 1.0 / 19.0)
-    p = fma(p, -zh, 1.0 / 17.0)
-    p = fma(p, -zh, 1.0 / 15.0)
-    p = fma(p, -zh, 1.0 / 13.0)
-    h, l = step(p, 0.0, -zh, -zl, ELEVENTH, ELEVENTH_REST)  # noqa: E741
-    h, l = step(h, l, -zh, -zl, NINTH, NINTH_REST)  # noqa: E741
-    h, l = step(h, l, -zh, -zl, SEVENTH, SEVENTH_REST)  # noqa: E741
-    h, l = step(h, l, -zh, -zl, FIFTH, FIFTH_REST)  # noqa: E741
-    h, l = step(h, l, -zh, -zl, THIRD, THIRD_REST)  # noqa: E741
-    h, l = step(h, l, -zh, -zl, 1.0, 0.0)  # noqa: E741
-    return times(h, l, th, tl)
+    return times(*series(-zh, -zl, ARCTAN, ARCTAN_PAIRS), th, tl)
 
 
 @jit(inline=True)
