@@ -32,9 +32,10 @@ from softfloat.codec import unpack
 from softfloat.ops.elementary import tables
 from softfloat.ops.elementary.binary import BINARY
 from softfloat.ops.elementary.exact import _bits, exact_result
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
 from softfloat.ops.elementary.multiprecision import leading_parts
 from softfloat.ops.elementary.quick import BINARY_QUICK, UNARY_QUICK
+from softfloat.ops.elementary.results import DECIDED
 from softfloat.rounding import EVEN, FINITE_CLASS, NEGATIVE, ODD, POSITIVE, ZERO
 
 FUNCTIONS = [*mpfr.UNARY, *mpfr.BINARY]

@@ -31,9 +31,10 @@ from softfloat.fixed_point import FIXED, WRAPS
 from softfloat.format import EMIN, FLAGS, MANTISSA_BITS, NAN_EXISTS
 from softfloat.ops.convert import round_any
 from softfloat.ops.elementary.binary import BINARY
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
 from softfloat.ops.elementary.pairs import BINARY_PAIRS, UNARY_PAIRS
 from softfloat.ops.elementary.quick import BINARY_QUICK, NONE, UNARY_QUICK
+from softfloat.ops.elementary.results import DECIDED
 from softfloat.ops.error_free import to_odd
 from softfloat.rounding import (
     AWAY,
