@@ -83,7 +83,7 @@ def _call(name, operands, fmt, out, options):
 
 
 class _Evaluation:
-    """One function on flat blocks: in float64 where that decides the rounding, else by the definition."""
+    """One function on flat blocks: in float64 or pairs of it where these decide the rounding, else by definition."""
 
     def __init__(self, name, fmt, choice, shape):
         self.name, self.fmt, self.choice = name, fmt, choice
