@@ -12,7 +12,8 @@ from typing import Unpack
 import numpy as np
 
 from softfloat.backends.exact import COUNTED, OFFSET, parts_loop
-from softfloat.formats import as_format
+from softfloat.format import Format
+from softfloat.formats import as_format, binary64
 from softfloat.functional import (
     Choice,
     Options,
@@ -30,11 +31,12 @@ from softfloat.functional import (
     multiply,
 )
 from softfloat.operands import FLOAT64, Parts, exact_array
-from softfloat.rounding import STOCHASTIC
+from softfloat.rounding import ODD, STOCHASTIC
 from softfloat.status import active_status
 
 GRAIN = 1 << 13  # elements at a time, so that the bounds of the quick way stay in the cache
 QUICK_BITS = 36  # of a significand, random bits included, up to which float64 usually decides
+PAIR_BITS = 50  # up to which a float64 rounded to odd stands for a pair of them
 
 
 @functools.cache
@@ -67,7 +69,7 @@ def _call(name, operands, fmt, out, options):
 
 
 class _Evaluation:
-    """One function on flat blocks: in float64 where that decides the rounding, else by the definition."""
+    """One function on flat blocks: in float64 or pairs of it where these decide the rounding, else by definition."""
 
     def __init__(self, name, fmt, choice, shape):
         self.name, self.fmt, self.choice = name, fmt, choice
@@ -76,23 +78,48 @@ class _Evaluation:
         # Asked for here: blocks may be done by threads that know nothing of the caller's context.
         self.collected = active_status()
         self.missing = []
-        bits = fmt.mantissa_bits + (choice.bits if choice.mode >= STOCHASTIC else 0)
-        quick = bits <= QUICK_BITS and not self.collected and not _may_fail(fmt)
-        self.plan = _plan(fmt, FLOAT64, choice) if quick else None
+        self.bounds = self.plan = None
+        if not self.collected and not _may_fail(fmt):
+            self._choose()
+
+    def _choose(self):
+        """The quick way: bounds of the results, and the rounding that both take unless they are rounded already."""
+        fmt, choice = self.fmt, self.choice
+        random = choice.mode >= STOCHASTIC
+        bits = fmt.mantissa_bits + (choice.bits if random else 0)
+        pairs = isinstance(fmt, Format) and self.name in self.loops.PAIRS
+        if bits <= QUICK_BITS:
+            self.bounds = self.loops.bounds_loop(self.name)
+        elif pairs and bits <= PAIR_BITS:
+            self.bounds = self._pair_bounds(ODD)
+        elif pairs and not random and fmt == binary64:
+            self.bounds = self._pair_bounds(choice.mode)
+            return
+        self.plan = _plan(fmt, FLOAT64, choice)
+        if self.plan is None:
+            self.bounds = None
+
+    def _pair_bounds(self, mode):
+        loop = self.loops.pair_bounds_loop(self.name)
+        return lambda *arrays: loop(*arrays, mode)
+
+    def _rounded(self, bound, start):
+        """Round a bound in place; False where that cannot be done."""
+        return self.plan is None or self.plan.in_place(bound, self.key, self.choice.offset + start)
 
     def __call__(self, blocks, target, start):
         """Fill `target`, whose first element has this index."""
         blocks = [x.copy() if np.may_share_memory(x, target) else x for x in blocks]
-        if self.plan is None:
+        if self.bounds is None:
             self.define(blocks, target, start)
             return
         low, high = np.empty((2, target.size))
         undecided = np.empty(target.size, np.int64)
         found = -1
         if (
-            self.loops.bounds_loop(self.name)(*blocks, low, high)
-            and self.plan.in_place(low, self.key, self.choice.offset + start)
-            and self.plan.in_place(high, self.key, self.choice.offset + start)
+            self.bounds(*blocks, low, high)
+            and self._rounded(low, start)
+            and self._rounded(high, start)
         ):
             found = self.loops.keep_equal(low, high, target, undecided)
         if found < 0:

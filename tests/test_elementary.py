@@ -20,15 +20,23 @@ from helpers import (
 )
 
 import softfloat as sf
-from softfloat.backends.elementary import COLUMNS, bounds_loop, evaluation_loop
+from softfloat._jit import jit
+from softfloat.backends.elementary import (
+    COLUMNS,
+    PAIRS,
+    bounds_loop,
+    evaluation_loop,
+    pair_bounds_loop,
+)
 from softfloat.codec import unpack
 from softfloat.ops.elementary import tables
 from softfloat.ops.elementary.binary import BINARY
 from softfloat.ops.elementary.exact import _bits, exact_result
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
 from softfloat.ops.elementary.multiprecision import leading_parts
 from softfloat.ops.elementary.quick import BINARY_QUICK, UNARY_QUICK
-from softfloat.rounding import FINITE_CLASS
+from softfloat.ops.elementary.results import DECIDED
+from softfloat.rounding import EVEN, FINITE_CLASS, NEGATIVE, ODD, POSITIVE, ZERO
 
 FUNCTIONS = [*mpfr.UNARY, *mpfr.BINARY]
 NARROW = {name: NAMED[name] for name in ("e5m2", "e4m3", "e4m3fn", "e4m3fnuz")}
@@ -460,6 +468,80 @@ def test_float64_results_lie_within_half_their_stated_error(name):
     gap = np.where(highs < lower, lower - highs - (lows > 0), highs - lower)  # cut
     wrong = point & ~((gap < 1 << 9) & (odd | (highs == lower) & (lows == 0)))
     assert not wrong.any(), [x[wrong][:3] for x in operands]
+
+
+@functools.cache
+def pair_loop(name):
+    """The compiled loop over a function in pairs: run(a, high, low, e), or run(a, b, high, low, e)."""
+    pair = PAIRS[name]
+
+    @jit
+    def unary(a, high, low, e):
+        for i in range(a.size):
+            high[i], low[i], e[i] = pair(a[i])
+
+    @jit
+    def binary(a, b, high, low, e):
+        for i in range(a.size):
+            high[i], low[i], e[i] = pair(a[i], b[i])
+
+    return binary if name in mpfr.BINARY else unary
+
+
+def near_trouble(name, n, seed):
+    """Operands for a function in float64, many where terms cancel or the range ends."""
+    operands = operands_for(name, NAMED["binary64"], n, seed=seed)
+    rng = np.random.default_rng(seed + 50)
+    hair = rng.choice([-1, 1], n) * 2.0 ** -rng.uniform(1, 52, n)
+    near = rng.choice([-1, 1], n) + hair if name.startswith(("arc", "log", "power")) else hair * 8
+    return [np.where(rng.random(n) < 0.4, near, x) for x in operands]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_lie_within_half_their_stated_error(name):
+    """Against the 124-bit evaluation, in exact fractions."""
+    n = 600
+    operands = near_trouble(name, n, 16)
+    high, low, e = np.empty((3, n))
+    pair_loop(name)(*operands, high, low, e)
+    columns = np.empty((COLUMNS, n), np.int64)
+    evaluation_loop(name)(*[part for x in operands for part in (x.view(np.int64), 52)], columns)
+    tried = np.flatnonzero(np.isfinite(high) & (columns[0] == FINITE_CLASS) & (e < 2.0**-20))
+    assert tried.size > n // 10
+    for i in tried:
+        _, negative, exponent, upper, lower = columns[:5, i].tolist()
+        exact = Fraction((upper << 62) + lower) * Fraction(2) ** (exponent - 123)
+        error = Fraction(high[i]) + Fraction(low[i]) - (-exact if negative else exact)
+        assert abs(error) <= Fraction(e[i]) / 2 * abs(exact), [float(x[i]) for x in operands]
+
+
+@pytest.mark.parametrize("n", [3000, pytest.param(100_000, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("name", PAIRS)
+def test_pairs_round_as_the_definition_does(name, n):
+    """binary64, and formats whose results pairs decide by way of a float64 rounded to odd; few are left open."""
+    operands = near_trouble(name, n, 26)
+    for fmt, modes in (
+        ("binary64", MODES[:6]),
+        (sf.Format(9, 46), MODES[:6]),
+        ("binary32", MODES[6:7]),
+    ):
+        for options in modes:
+            got = getattr(sf, name)(*operands, fmt, **options)
+            with sf.status():
+                assert_same_bits(got, getattr(sf, name)(*operands, fmt, **options), *operands)
+    bounds = np.empty((2, n))
+    assert pair_bounds_loop(name)(*operands_for(name, NAMED["binary16"], n), *bounds, EVEN)
+    settled = np.isfinite(bounds).all(axis=0)
+    assert np.mean(bounds[0][settled] != bounds[1][settled]) < 0.01 and settled.mean() > 0.1
+
+
+def test_a_pair_of_which_nothing_is_known_decides_nothing():
+    """log(1 + e**-45.2): the sum cancels more than pairs hold. Rounded to odd, z + NaN must not be z."""
+    a, b = np.array([-45.19619889509681]), np.array([3.1815846260411663e-29])
+    for mode in (EVEN, ZERO, POSITIVE, NEGATIVE, ODD):
+        bounds = np.empty((2, 1))
+        assert pair_bounds_loop("logaddexp")(a, b, *bounds, mode)
+        assert np.isnan(bounds).all()
 
 
 def test_tables_hold_what_mpfr_gives():

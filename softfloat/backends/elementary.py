@@ -17,19 +17,37 @@ from softfloat.backends.exact import (
 )
 from softfloat.bits import (
     UNKNOWN,
+    add,
     enter_standard_arithmetic,
     i64,
     leave_standard_arithmetic,
+    one_like,
+    sub,
     to_bits,
+    to_float,
 )
 from softfloat.codec import unpack
 from softfloat.fixed_point import FIXED, WRAPS
 from softfloat.format import EMIN, FLAGS, MANTISSA_BITS, NAN_EXISTS
 from softfloat.ops.convert import round_any
 from softfloat.ops.elementary.binary import BINARY
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
+from softfloat.ops.elementary.pairs import BINARY_PAIRS, UNARY_PAIRS
 from softfloat.ops.elementary.quick import BINARY_QUICK, NONE, UNARY_QUICK
-from softfloat.rounding import FINITE_CLASS, NAN, NO_RESULT, STOCHASTIC, WORD
+from softfloat.ops.elementary.results import DECIDED
+from softfloat.ops.error_free import to_odd
+from softfloat.rounding import (
+    AWAY,
+    EVEN,
+    FINITE_CLASS,
+    NAN,
+    NEGATIVE,
+    NO_RESULT,
+    ODD,
+    POSITIVE,
+    STOCHASTIC,
+    WORD,
+)
 
 COLUMNS = 7
 LOOSEST = 2.0**-20  # relative error from which a quick result is not worth rounding
@@ -189,6 +207,69 @@ def _binary_bounds(quick):
         return True
 
     return run
+
+
+PAIRS = UNARY_PAIRS | BINARY_PAIRS
+
+
+@jit(inline=True)
+def settle(z, error, mode):
+    """z + error rounded to a float64 in a mode; z is their sum to nearest, or next to that, and normal; or NaN."""
+    u = to_bits(z)
+    longer = ((error > 0) & (z > 0)) | ((error < 0) & (z < 0))
+    shorter = ((error < 0) & (z > 0)) | ((error > 0) & (z < 0))
+    down = sub(u, one_like(u)) if shorter else u  # the magnitude cut
+    up = add(u, one_like(u)) if longer else u
+    if mode == EVEN or mode == AWAY:  # never half-way: both neighbours are asked for
+        return z + error
+    if mode == ODD:
+        return to_odd(z, error)
+    outward = (mode == POSITIVE and z > 0) or (mode == NEGATIVE and z < 0)
+    return to_float(up if outward else down)
+
+
+@jit(inline=True)
+def enclose_pair(high, low, e, mode):
+    z = high + low
+    rest = (high - z) + low
+    d = abs(z) * e
+    known = (e < LOOSEST) & (abs(rest) + d < np.inf)
+    z = z if known else NONE
+    return settle(z, rest - d, mode), settle(z, rest + d, mode)
+
+
+@functools.cache
+def pair_bounds_loop(name):
+    """`bounds_loop` by pairs of float64: run(a, low, high, mode), or run(a, b, low, high, mode) with two operands.
+
+    low and high are the ends of the interval that holds the result, rounded to float64 in the mode. Of a rounding to
+    odd, further roundings to at most 51 bits, random ones included, see what they would see of the results.
+    """
+    pair = PAIRS[name]
+
+    @jit
+    def unary(a, low, high, mode):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        for i in range(a.size):
+            y, rest, e = pair(np.float64(a[i]))
+            low[i], high[i] = enclose_pair(y, rest, e, mode)
+        leave_standard_arithmetic(former)
+        return True
+
+    @jit
+    def binary(a, b, low, high, mode):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        for i in range(a.size):
+            y, rest, e = pair(np.float64(a[i]), np.float64(b[i]))
+            low[i], high[i] = enclose_pair(y, rest, e, mode)
+        leave_standard_arithmetic(former)
+        return True
+
+    return binary if name in BINARY_PAIRS else unary
 
 
 @jit

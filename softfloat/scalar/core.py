@@ -59,8 +59,9 @@ from softfloat.ops.arithmetic import (
 )
 from softfloat.ops.convert import integral_parts, round_any
 from softfloat.ops.elementary.binary import BINARY
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
 from softfloat.ops.elementary.quick import BINARY_QUICK, UNARY_QUICK
+from softfloat.ops.elementary.results import DECIDED
 from softfloat.ops.error_free import (
     divide_with_error,
     fma_with_error,

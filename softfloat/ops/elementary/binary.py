@@ -10,7 +10,8 @@ from softfloat.ops.elementary.cores import (
     logarithm_of_one_plus,
     power_of_two,
 )
-from softfloat.ops.elementary.functions import (
+from softfloat.ops.elementary.functions import integer_power
+from softfloat.ops.elementary.results import (
     DECIDED,
     KNOWN,
     TINY,
@@ -18,7 +19,6 @@ from softfloat.ops.elementary.functions import (
     computed,
     exactly,
     infinite,
-    integer_power,
     is_integer,
     just_below_quotient,
     just_beside,

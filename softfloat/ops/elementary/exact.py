@@ -10,8 +10,9 @@ from fractions import Fraction
 from softfloat.codec import unpack
 from softfloat.operands import parts_of
 from softfloat.ops.elementary.binary import BINARY
-from softfloat.ops.elementary.functions import DECIDED, UNARY
+from softfloat.ops.elementary.functions import UNARY
 from softfloat.ops.elementary.multiprecision import leading_parts, rational_value
+from softfloat.ops.elementary.results import DECIDED
 from softfloat.rounding import FINITE_CLASS, INVALID, QUIET_CLASS
 
 FUNCTIONS = UNARY | BINARY

@@ -49,23 +49,52 @@ QUARTER_PI = PI / 4
 TWO_OVER_ROOT_PI = 2.0 / math.sqrt(PI)  # within 2**-52
 
 
+UNROLLED = 12  # steps of a loop over a tuple that the compiler is sure to unroll
+# Coefficients of series, the highest power first.
+EXP = tuple(1 / math.factorial(n) for n in range(13, 1, -1))
+LOG = tuple(2 / n for n in range(23, 1, -2))
+SINE = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(9, 0, -1))
+COSINE = tuple((-1) ** n / math.factorial(2 * n) for n in range(9, 0, -1))
+ARCTAN = tuple(1 / n for n in range(41, 1, -2))
+ERF = tuple((-1) ** n / (math.factorial(n) * (2 * n + 1)) for n in range(15, 0, -1))
+SCALED_ERFC = (  # see scaled_erfc
+    -4.3961467107681097e-07,
+    -5.038663820441496e-07,
+    1.1712130687548316e-06,
+    3.77930260586626e-06,
+    1.3976539269190374e-06,
+    -1.3966944705411077e-05,
+    -2.7580862985575657e-05,
+    2.7525459102263247e-05,
+    0.00017436126024420305,
+    4.3555597268701564e-05,
+    -0.0009819770313183266,
+    -0.0008471432505474789,
+    0.006997461739322953,
+    0.003732892404318157,
+    -0.07897858101573353,
+    0.24165819424246654,
+    -0.4271858474139584,
+    0.25539567631050575,
+)
+
+
+@jit(inline=True)
+def horner(z, coefficients):
+    """A polynomial of constant coefficients, at most 24."""
+    p = coefficients[0]
+    for k in range(1, min(len(coefficients), UNROLLED)):
+        p = fma(p, z, coefficients[k])
+    for k in range(UNROLLED, len(coefficients)):
+        p = fma(p, z, coefficients[k])
+    return p
+
+
 # ---------------------------------------------------------------- exponentials
 @jit(inline=True)
 def exp_tail(r):
     """e**r - 1 for |r| <= 0.35, by Taylor's series."""
-    p = 1.0 / 6227020800.0
-    p = fma(p, r, 1.0 / 479001600.0)
-    p = fma(p, r, 1.0 / 39916800.0)
-    p = fma(p, r, 1.0 / 3628800.0)
-    p = fma(p, r, 1.0 / 362880.0)
-    p = fma(p, r, 1.0 / 40320.0)
-    p = fma(p, r, 1.0 / 5040.0)
-    p = fma(p, r, 1.0 / 720.0)
-    p = fma(p, r, 1.0 / 120.0)
-    p = fma(p, r, 1.0 / 24.0)
-    p = fma(p, r, 1.0 / 6.0)
-    p = fma(p, r, 0.5)
-    return fma(p * r, r, r)
+    return fma(horner(r, EXP) * r, r, r)
 
 
 @jit(inline=True)
@@ -166,18 +195,7 @@ def log_tail(f):
     """log(1 + f) for f in [-0.3, 0.42], by the series of the inverse hyperbolic tangent of f / (2 + f)."""
     s = f / (2.0 + f)
     z = s * s
-    p = 2.0 / 23.0
-    p = fma(p, z, 2.0 / 21.0)
-    p = fma(p, z, 2.0 / 19.0)
-    p = fma(p, z, 2.0 / 17.0)
-    p = fma(p, z, 2.0 / 15.0)
-    p = fma(p, z, 2.0 / 13.0)
-    p = fma(p, z, 2.0 / 11.0)
-    p = fma(p, z, 2.0 / 9.0)
-    p = fma(p, z, 2.0 / 7.0)
-    p = fma(p, z, 2.0 / 5.0)
-    p = fma(p, z, 2.0 / 3.0)
-    return fma(p * z, s, 2.0 * s)
+    return fma(horner(z, LOG) * z, s, 2.0 * s)
 
 
 @jit(inline=True)
@@ -262,32 +280,14 @@ def radians_quick(x):
 def sine_tail(r):
     """The sine of |r| <= 0.79."""
     z = r * r
-    p = -1.0 / 121645100408832000.0
-    p = fma(p, z, 1.0 / 355687428096000.0)
-    p = fma(p, z, -1.0 / 1307674368000.0)
-    p = fma(p, z, 1.0 / 6227020800.0)
-    p = fma(p, z, -1.0 / 39916800.0)
-    p = fma(p, z, 1.0 / 362880.0)
-    p = fma(p, z, -1.0 / 5040.0)
-    p = fma(p, z, 1.0 / 120.0)
-    p = fma(p, z, -1.0 / 6.0)
-    return fma(p * z, r, r)
+    return fma(horner(z, SINE) * z, r, r)
 
 
 @jit(inline=True)
 def cosine_tail(r):
     """The cosine of |r| <= 0.79."""
     z = r * r
-    p = -1.0 / 6402373705728000.0
-    p = fma(p, z, 1.0 / 20922789888000.0)
-    p = fma(p, z, -1.0 / 87178291200.0)
-    p = fma(p, z, 1.0 / 479001600.0)
-    p = fma(p, z, -1.0 / 3628800.0)
-    p = fma(p, z, 1.0 / 40320.0)
-    p = fma(p, z, -1.0 / 720.0)
-    p = fma(p, z, 1.0 / 24.0)
-    p = fma(p, z, -0.5)
-    return fma(p, z, 1.0)
+    return fma(horner(z, COSINE), z, 1.0)
 
 
 @jit(inline=True)
@@ -375,27 +375,7 @@ def sinc_quick(x):
 def arctan_tail(t):
     """The arctangent of |t| <= 0.415, by Taylor's series."""
     z = t * t
-    p = 1.0 / 41.0
-    p = fma(p, -z, 1.0 / 39.0)
-    p = fma(p, -z, 1.0 / 37.0)
-    p = fma(p, -z, 1.0 / 35.0)
-    p = fma(p, -z, 1.0 / 33.0)
-    p = fma(p, -z, 1.0 / 31.0)
-    p = fma(p, -z, 1.0 / 29.0)
-    p = fma(p, -z, 1.0 / 27.0)
-    p = fma(p, -z, 1.0 / 25.0)
-    p = fma(p, -z, 1.0 / 23.0)
-    p = fma(p, -z, 1.0 / 21.0)
-    p = fma(p, -z, 1.0 / 19.0)
-    p = fma(p, -z, 1.0 / 17.0)
-    p = fma(p, -z, 1.0 / 15.0)
-    p = fma(p, -z, 1.0 / 13.0)
-    p = fma(p, -z, 1.0 / 11.0)
-    p = fma(p, -z, 1.0 / 9.0)
-    p = fma(p, -z, 1.0 / 7.0)
-    p = fma(p, -z, 1.0 / 5.0)
-    p = fma(p, -z, 1.0 / 3.0)
-    return fma(-p * z, t, t)
+    return fma(-horner(-z, ARCTAN) * z, t, t)
 
 
 @jit(inline=True)
@@ -491,47 +471,14 @@ def scaled_erfc(x):
     A Chebyshev interpolant of degree 17 in y = (x - 2) / (x + 2), by MPFR, written out in powers of y.
     """
     y = (x - 2.0) / (x + 2.0)
-    p = -4.3961467107681097e-07
-    p = fma(p, y, -5.038663820441496e-07)
-    p = fma(p, y, 1.1712130687548316e-06)
-    p = fma(p, y, 3.77930260586626e-06)
-    p = fma(p, y, 1.3976539269190374e-06)
-    p = fma(p, y, -1.3966944705411077e-05)
-    p = fma(p, y, -2.7580862985575657e-05)
-    p = fma(p, y, 2.7525459102263247e-05)
-    p = fma(p, y, 0.00017436126024420305)
-    p = fma(p, y, 4.3555597268701564e-05)
-    p = fma(p, y, -0.0009819770313183266)
-    p = fma(p, y, -0.0008471432505474789)
-    p = fma(p, y, 0.006997461739322953)
-    p = fma(p, y, 0.003732892404318157)
-    p = fma(p, y, -0.07897858101573353)
-    p = fma(p, y, 0.24165819424246654)
-    p = fma(p, y, -0.4271858474139584)
-    p = fma(p, y, 0.25539567631050575)
-    return p
+    return horner(y, SCALED_ERFC)
 
 
 @jit(inline=True)
 def erf_tail(x):
     """The error function of |x| <= 0.9, by Taylor's series."""
     z = x * x
-    p = -1.0 / 40537905408000.0
-    p = fma(p, z, 1.0 / 2528170444800.0)
-    p = fma(p, z, -1.0 / 168129561600.0)
-    p = fma(p, z, 1.0 / 11975040000.0)
-    p = fma(p, z, -1.0 / 918086400.0)
-    p = fma(p, z, 1.0 / 76204800.0)
-    p = fma(p, z, -1.0 / 6894720.0)
-    p = fma(p, z, 1.0 / 685440.0)
-    p = fma(p, z, -1.0 / 75600.0)
-    p = fma(p, z, 1.0 / 9360.0)
-    p = fma(p, z, -1.0 / 1320.0)
-    p = fma(p, z, 1.0 / 216.0)
-    p = fma(p, z, -1.0 / 42.0)
-    p = fma(p, z, 1.0 / 10.0)
-    p = fma(p, z, -1.0 / 3.0)
-    return TWO_OVER_ROOT_PI * fma(p * z, x, x)
+    return TWO_OVER_ROOT_PI * fma(horner(z, ERF) * z, x, x)
 
 
 @jit(inline=True)
