@@ -15,12 +15,15 @@ from softfloat.bits import (
     binade,
     fma,
     magnitude,
+    minus,
     one_like,
     or_,
+    plus,
     resize,
     shr,
     sign_bit,
     sub,
+    times,
     to_bits,
     to_float,
     top_position,
@@ -227,11 +230,11 @@ def plain(operation):
     @jit(inline=True)
     def run(x, y, z):
         if op == ADD:
-            return x + y
+            return plus(x, y)
         if op == SUBTRACT:
-            return x - y
+            return minus(x, y)
         if op == MULTIPLY:
-            return x * y
+            return times(x, y)
         if op == DIVIDE:
             return x / y
         if op == SQRT:
