@@ -107,6 +107,23 @@ def everything():
         compare(name, operands(2), "binary16")
 
 
+def reductions():
+    rng = np.random.default_rng(SEED)
+    x = rng.standard_normal((6, 35)).astype(np.float32)
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    for options in ({}, {"axis": 0}, {"axis": 1}, {"order": "pairwise"}, {"order": "lanes"}):
+        compare("sum", [x], "bfloat16", **options)
+    compare("sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic)
+    compare("mean", [x], "binary16", axis=0)
+    compare("norm", [x], "binary16", axis=1, keepdims=True)
+    a, b = x[:4, :12], rng.standard_normal((12, 5)).astype(np.float32)
+    a = np.ascontiguousarray(a)
+    compare("matmul", [a, b], "bfloat16")
+    compare("matmul", [a, b], "bfloat16", **stochastic)
+    compare("matmul", [a, b[:, 0].copy()], "binary16", product=None, accumulator="binary32")
+    compare("dot", [a[0], b[:, 0].copy()], "binary16")
+
+
 def refusals():
     x = cuda.to_device(np.ones(4, np.float32))
     for call, error, text in (

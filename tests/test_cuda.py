@@ -18,7 +18,8 @@ SCRIPT = Path(__file__).with_name("simulated_cuda.py")
 
 
 def run_simulator(*groups):
-    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    where = str(Path(sf.__file__).parent.parent)  # installed or not
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": where}
     shown = subprocess.run(
         [sys.executable, str(SCRIPT), *groups], env=environment, capture_output=True, text=True
     )
@@ -27,7 +28,7 @@ def run_simulator(*groups):
 
 
 @needs_numba_cuda
-@pytest.mark.parametrize("group", ["quantize", "arithmetic", "codes", "refusals"])
+@pytest.mark.parametrize("group", ["quantize", "arithmetic", "codes", "reductions", "refusals"])
 def test_simulated_kernels_have_the_bits_of_the_cpu(group):
     run_simulator(group)
 

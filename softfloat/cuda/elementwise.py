@@ -54,6 +54,11 @@ class Call:
 
     def read(self, operands):
         """Operands as float arrays: (the arrays, their shape together, the dtypes that decide the result's)."""
+        values, shapes, dtypes = self.read_apart(operands)
+        return values, _broadcast(shapes), dtypes
+
+    def read_apart(self, operands):
+        """As `read`, with a shape for each."""
         values, dtypes = [], []
         for x in operands:
             if owner_of(x):
@@ -62,7 +67,7 @@ class Call:
                 values.append(value)
             else:
                 values.append(self._from_host(x, dtypes))
-        return values, _broadcast([tuple(v.shape) for v in values]), dtypes
+        return values, [tuple(v.shape) for v in values], dtypes
 
     def _from_host(self, x, dtypes):
         value, own = as_values(x)

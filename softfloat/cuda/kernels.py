@@ -2,9 +2,23 @@
 
 import functools
 
-from numba import cuda  # of numba-cuda: the importer has asked for it
+from numba import cuda, int64  # cuda: of numba-cuda, which the importer has asked for
 
-from softfloat.cuda.driver import THREADS, blocks_for
+from softfloat._jit import jit
+from softfloat.cuda.driver import SIMULATED, THREADS, blocks_for
+
+if SIMULATED:
+
+    def plain(x):
+        """A thread's own array as compiled code takes it."""
+        return getattr(getattr(x, "_item", x), "_ary", x)
+
+else:
+
+    @jit(inline=True)
+    def plain(x):
+        return x
+
 
 
 @functools.cache
@@ -31,6 +45,18 @@ def careful_kernel(body):
             cuda.atomic.min(missing, 0, found)
 
     return softfloat_careful
+
+
+def per_element_kernel(element, room):
+    """The kernel of element(e, arrays, state, ...), for each output; state: `room` words of the thread's own."""
+
+    @cuda.jit
+    def softfloat_reduce(arrays, shape, n, choice, F, R, key, offset):
+        state = cuda.local.array(room, int64)
+        for e in range(cuda.grid(1), shape[0] * shape[1] * shape[2], cuda.gridsize(1)):
+            element(e, arrays, plain(state), shape, n, choice, F, R, key, offset)
+
+    return softfloat_reduce
 
 
 def launch(kernel, tasks, stream, *arguments):
