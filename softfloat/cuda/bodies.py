@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from softfloat._jit import jit
 from softfloat.backends.cpu import LARGE32, SMALL32
 from softfloat.backends.exact import decoded
-from softfloat.bits import i64, resize, to_bits, u64
+from softfloat.bits import i64, resize, to_float, u64
 from softfloat.codec import to_carrier, to_code
 from softfloat.fast import constants_loader, load_constants, rounding_form
 from softfloat.fixed_point import FIXED
@@ -113,6 +113,12 @@ def held_as(context, y, out):
         return builder.bitcast(builder.select(is_nan, nan, number), ir.FloatType())
 
     return target(y, out), generate
+
+
+@jit(inline=True)
+def float_of(u):
+    """The float32 with these bits."""
+    return to_float(u)
 
 
 # ---------------------------------------------------------------- random words

@@ -12,7 +12,7 @@ import numpy as np
 from softfloat import products
 from softfloat._jit import jit
 from softfloat.backends.reduce import AS_IT_IS, finished
-from softfloat.cuda import bodies
+from softfloat.cuda import bodies, product
 from softfloat.cuda.arrays import bare, owner_of
 from softfloat.cuda.elementwise import ALL, Call
 from softfloat.fixed_point import FixedPoint
@@ -178,6 +178,11 @@ def matmul(a, b, how, c, engine, out):
     dtype = _result_dtype(how.result, dtypes)
     result, target = call.result(out, shape, dtype, _carriers(how.result), how.result.label)
     k = first[-1]
+    if not batch and product.takes(how):
+        views = [call.owner.view(x, call.stream) for x in (left, right)]
+        if math.prod(shape):
+            product.multiply(call, *views, target, (full[-2], full[-1], k), how)
+        return result
     rows, columns = _batches(first[:-2], batch), _batches(second[:-2], batch)
     extent = (math.prod(batch), full[-2], full[-1])
     bits_a = _gather(call, left, 1, math.prod(first), 1)
