@@ -116,9 +116,27 @@ def reductions():
     compare("sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic)
     compare("mean", [x], "binary16", axis=0)
     compare("norm", [x], "binary16", axis=1, keepdims=True)
-    a, b = x[:4, :12], rng.standard_normal((12, 5)).astype(np.float32)
-    a = np.ascontiguousarray(a)
+    a, b = x[:4, :12].copy(), rng.standard_normal((2, 12, 5)).astype(np.float32)
     compare("matmul", [a, b], "bfloat16")
+    compare("matmul", [a, b[0]], "bfloat16", order="lanes")
+
+
+def products():
+    rng = np.random.default_rng(SEED)
+    a = sf.quantize(rng.standard_normal((9, 33)).astype(np.float32), "bfloat16")
+    b = sf.quantize(rng.standard_normal((33, 70)).astype(np.float32), "bfloat16")
+    compare("matmul", [a, b], "bfloat16")  # the quick form
+    small = [sf.quantize(x * np.float32(2.0**-9), "binary16") for x in (a, b)]
+    compare("matmul", small, "binary16")  # subnormal products
+    c = a.copy()
+    c[0, 0], c[1, 1] = np.inf, np.nan
+    compare("matmul", [c, b], "bfloat16")
+
+
+def any_products():
+    rng = np.random.default_rng(SEED)
+    a, b = rng.standard_normal((3, 12)).astype(np.float32), rng.standard_normal((12, 5)).astype(np.float32)
+    stochastic = {"rounding": "stochastic", "seed": 5}
     compare("matmul", [a, b], "bfloat16", **stochastic)
     compare("matmul", [a, b[:, 0].copy()], "binary16", product=None, accumulator="binary32")
     compare("dot", [a[0], b[:, 0].copy()], "binary16")
