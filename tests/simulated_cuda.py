@@ -11,6 +11,7 @@ import numpy as np
 from numba import cuda
 
 import softfloat as sf
+from softfloat import scalar as sc
 
 SEED = 11
 
@@ -140,6 +141,41 @@ def any_products():
     compare("matmul", [a, b], "bfloat16", **stochastic)
     compare("matmul", [a, b[:, 0].copy()], "binary16", product=None, accumulator="binary32")
     compare("dot", [a[0], b[:, 0].copy()], "binary16")
+
+
+def soft_arrays():
+    x, y = (sf.array(v[8:40], "bfloat16") for v in operands(2))
+    a, b = x.to_device(), sf.cuda.to_device(y)
+    for got, wanted in (
+        (a.to_host(), x),
+        (sf.add(a, b, "bfloat16").to_host(), sf.add(x, y, "bfloat16")),
+        (sf.quantize(a, "binary16").to_host(), sf.quantize(x, "binary16")),
+    ):
+        assert got._format == wanted._format
+        check_same(got._values, wanted._values, "soft arrays")
+    out = sf.cuda.to_device(np.zeros(32), "bfloat16")
+    assert sf.multiply(a, b, "bfloat16", out=out) is out
+    check_same(out.to_host()._values, sf.multiply(x, y, "bfloat16")._values, "out=")
+    soft_kernel[1, 32](0.1, a, b, out)
+    check_same(out.to_host()._values, (0.1 * x + y)._values, "a kernel that knows nothing of formats")
+    plain = cuda.to_device(np.zeros(32))
+    scalar_kernel[1, 32](a.values, b.values, plain, sf.binary16, sf.Rounding.TOWARD_NEGATIVE)
+    wanted = sf.add(x._values, y._values, "binary16", rounding="toward_negative")
+    check_same(plain, wanted.astype(np.float64), "scalar functions, format and mode as arguments")
+
+
+@cuda.jit
+def soft_kernel(a, x, y, out):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        out[i] = a * x[i] + y[i]
+
+
+@sf.cuda.jit
+def scalar_kernel(x, y, out, fmt, rounding):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        out[i] = sc.add(x[i], y[i], fmt, rounding)
 
 
 def refusals():

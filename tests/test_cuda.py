@@ -28,14 +28,21 @@ def run_simulator(*groups):
 
 
 @needs_numba_cuda
-@pytest.mark.parametrize("group", ["quantize", "arithmetic", "codes", "reductions", "refusals"])
+@pytest.mark.parametrize("group", ["quantize", "soft_arrays", "refusals"])
 def test_simulated_kernels_have_the_bits_of_the_cpu(group):
     run_simulator(group)
 
 
 @needs_numba_cuda
 @pytest.mark.exhaustive
-def test_all_simulated_kernels_have_the_bits_of_the_cpu():
+@pytest.mark.parametrize("group", ["arithmetic", "codes", "reductions", "products", "any_products"])
+def test_more_simulated_kernels_have_the_bits_of_the_cpu(group):
+    run_simulator(group)
+
+
+@needs_numba_cuda
+@pytest.mark.sweep
+def test_all_simulated_operations_have_the_bits_of_the_cpu():
     run_simulator("everything")
 
 

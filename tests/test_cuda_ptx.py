@@ -137,6 +137,61 @@ def test_scalar_functions_are_not_joined_with_the_users_own_arithmetic(operation
     assert not joinable(ptx)
 
 
+def axpy(a, x, y, out):
+    from numba import cuda
+
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        total = 0.0
+        for _ in range(3):
+            total += a * x[i]
+        out[i] = total + y[i]
+
+
+@pytest.mark.parametrize("fmt", [sf.bfloat16, sf.binary16, sf.binary64], ids=lambda fmt: fmt.label)
+def test_an_unmodified_kernel_takes_soft_arrays(fmt, monkeypatch):
+    from numba import types
+
+    array = sf.cuda.SoftDeviceArray(Values(), fmt)._numba_type_
+    signature = types.void(types.float64, array, array, array)
+    ptx = ptx_of(axpy, signature, (9, 0), monkeypatch)
+    assert fused(ptx) == fused(ptx_of(axpy, signature, (9, 0), monkeypatch, contract=False))
+    assert not joinable(ptx) and ".local" not in ptx
+    roundings = 6 if fmt != sf.binary64 else 0  # of each product and sum, and of the plain a
+    assert fused(ptx) == 2 * roundings
+
+
+class Values:
+    """What a SoftDeviceArray asks numba's array for to know its type."""
+
+    ndim = 1
+
+    def is_c_contiguous(self):
+        return True
+
+
+def test_formats_and_roundings_are_arguments_of_kernels(monkeypatch):
+    from numba import types
+
+    from softfloat.cuda.soft import Arguments
+    from softfloat.numba_types.options import format_type, rounding_type
+
+    def kernel(x, out, fmt, rounding):
+        out[0] = sc.quantize(x[0], fmt, rounding)
+
+    array = types.float64[::1]
+    signature = types.void(array, array, format_type, rounding_type)
+    ptx = ptx_of(kernel, signature, (9, 0), monkeypatch)
+    own = [Arguments.prepare_args(t, v, 0, []) for t, v in (
+        (format_type, sf.bfloat16), (rounding_type, sf.Rounding.TO_ODD),
+    )]  # fmt: skip
+    (kind, (integers, numbers)), mode = own
+    assert kind.types[0].count == len(integers) and kind.types[1].count == len(numbers)
+    assert mode == (types.int64, 5)
+    # One argument of the machine for each number, and seven for an array.
+    assert ptx.split(")")[0].count(".param") == 2 * 7 + len(integers) + len(numbers) + 1
+
+
 def test_the_search_for_joined_operations_finds_some(monkeypatch):
     from numba import cuda, types
 
