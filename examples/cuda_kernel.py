@@ -39,7 +39,11 @@ def on_gpu(x, out):
 def main():
     simulated = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
     if not simulated and not cuda.is_available():
-        environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+        environment = {
+            **os.environ,
+            "NUMBA_ENABLE_CUDASIM": "1",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
         command = [sys.executable, __file__]
         shown = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
         print(shown.stdout, end="")
@@ -50,7 +54,11 @@ def main():
     out = sf.zeros(x.size, "bfloat16").to_device()
     on_gpu[16, 256](x.to_device(), out)
     wrong = np.count_nonzero(out.to_host().codes != expected.codes)
-    print("Ran in the simulator: no GPU here." if simulated else f"Ran on {cuda.get_current_device().name}.")
+    print(
+        "Ran in the simulator: no GPU here."
+        if simulated
+        else f"Ran on {cuda.get_current_device().name}."
+    )
     print(f"{wrong} of {x.size} results differ between CPU and GPU, after 40 steps in bfloat16.")
 
 

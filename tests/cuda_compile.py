@@ -73,18 +73,25 @@ def assembled(ptx, capability):
         target = f"sm_{capability[0]}{capability[1]}"
         command = [assembler, "-v", f"-arch={target}", str(source), "-o", str(Path(folder, "code"))]
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    counts = [int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", shown)]
+    counts = [
+        int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", shown)
+    ]
     return int(re.search(r"Used (\d+) registers", shown)[1]), sum(counts)
 
 
 def elementwise_signature(out, operand, constants):
     """The type of a call of an elementwise kernel, from dtypes and the constants."""
-    from numba import from_dtype, types, typeof
+    from numba import from_dtype, typeof, types
 
     array = lambda dtype: types.Array(from_dtype(np.dtype(dtype)), 1, "C")  # noqa: E731
     x = array(operand)
     arrays = types.Tuple((array(out), array(np.int64), x, x, x))
     three = lambda kind: types.UniTuple(kind, 3)  # noqa: E731
     return types.void(
-        arrays, three(types.uint64), typeof(constants), three(types.int64), types.uint64, types.int64
+        arrays,
+        three(types.uint64),
+        typeof(constants),
+        three(types.int64),
+        types.uint64,
+        types.int64,
     )

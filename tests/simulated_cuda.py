@@ -35,7 +35,13 @@ def check_same(got, wanted, what):
     assert got.dtype == wanted.dtype and got.shape == wanted.shape, (what, got.dtype, got.shape)
     kind = f"u{got.dtype.itemsize}"
     wrong = np.flatnonzero(got.reshape(-1).view(kind) != wanted.reshape(-1).view(kind))
-    assert not wrong.size, (what, wrong.size, wrong[:3], got.reshape(-1)[wrong[:3]], wanted.reshape(-1)[wrong[:3]])
+    assert not wrong.size, (
+        what,
+        wrong.size,
+        wrong[:3],
+        got.reshape(-1)[wrong[:3]],
+        wanted.reshape(-1)[wrong[:3]],
+    )
 
 
 def compare(name, operands, fmt, **options):
@@ -96,7 +102,15 @@ def everything():
     modes[6]["seed"] = modes[7]["seed"] = 3
     given = np.random.default_rng(SEED).integers(0, 1 << 24, 203)
     modes += [{"saturate": True}, {"rounding": "stochastic", "random": given}]
-    names = {"quantize": 1, "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "sqrt": 1, "fma": 3}
+    names = {
+        "quantize": 1,
+        "add": 2,
+        "subtract": 2,
+        "multiply": 2,
+        "divide": 2,
+        "sqrt": 1,
+        "fma": 3,
+    }
     for fmt in ("bfloat16", "binary16", "float8_e4m3fnuz", "dlfloat16", "binary32", "binary64"):
         for options in modes:
             for name, count in names.items():
@@ -114,7 +128,9 @@ def reductions():
     stochastic = {"rounding": "stochastic", "seed": 5}
     for options in ({}, {"axis": 0}, {"axis": 1}, {"order": "pairwise"}, {"order": "lanes"}):
         compare("sum", [x], "bfloat16", **options)
-    compare("sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic)
+    compare(
+        "sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic
+    )
     compare("mean", [x], "binary16", axis=0)
     compare("norm", [x], "binary16", axis=1, keepdims=True)
     a, b = x[:4, :12].copy(), rng.standard_normal((2, 12, 5)).astype(np.float32)
@@ -136,7 +152,10 @@ def products():
 
 def any_products():
     rng = np.random.default_rng(SEED)
-    a, b = rng.standard_normal((3, 12)).astype(np.float32), rng.standard_normal((12, 5)).astype(np.float32)
+    a, b = (
+        rng.standard_normal((3, 12)).astype(np.float32),
+        rng.standard_normal((12, 5)).astype(np.float32),
+    )
     stochastic = {"rounding": "stochastic", "seed": 5}
     compare("matmul", [a, b], "bfloat16", **stochastic)
     compare("matmul", [a, b[:, 0].copy()], "binary16", product=None, accumulator="binary32")
@@ -157,7 +176,9 @@ def soft_arrays():
     assert sf.multiply(a, b, "bfloat16", out=out) is out
     check_same(out.to_host()._values, sf.multiply(x, y, "bfloat16")._values, "out=")
     soft_kernel[1, 32](0.1, a, b, out)
-    check_same(out.to_host()._values, (0.1 * x + y)._values, "a kernel that knows nothing of formats")
+    check_same(
+        out.to_host()._values, (0.1 * x + y)._values, "a kernel that knows nothing of formats"
+    )
     plain = cuda.to_device(np.zeros(32))
     scalar_kernel[1, 32](a.values, b.values, plain, sf.binary16, sf.Rounding.TOWARD_NEGATIVE)
     wanted = sf.add(x._values, y._values, "binary16", rounding="toward_negative")
@@ -182,7 +203,11 @@ def refusals():
     x = cuda.to_device(np.ones(4, np.float32))
     for call, error, text in (
         (lambda: sf.add(x, np.ones(4, np.float32), "binary16"), TypeError, "copy it to the device"),
-        (lambda: sf.quantize(x, "binary16", out=np.ones(4)), TypeError, "out= must be an array of numba"),
+        (
+            lambda: sf.quantize(x, "binary16", out=np.ones(4)),
+            TypeError,
+            "out= must be an array of numba",
+        ),
         (lambda: sf.decode(x, "binary16"), TypeError, "codes must be integers"),
         (lambda: sf.quantize(x, "binary16", rounding="stochastic"), ValueError, "needs seed="),
     ):

@@ -95,11 +95,41 @@ def test_kernels_compile_without_joined_operations_or_spills(name, monkeypatch):
         if width == 4:  # float32 alone
             assert not [op for op in counts if ".f64" in op], capability
         assert name == "exp" or not joinable(ptx), capability
-        assert sum(counts.values()) - SHOWN <= each * (width + 1), (capability, sum(counts.values()))
+        assert sum(counts.values()) - SHOWN <= each * (width + 1), (
+            capability,
+            sum(counts.values()),
+        )
         found = assembled(ptx, capability)
         if found is not None:
             assert found[1] == 0, (capability, "spills")
             assert found[0] <= registers, (capability, found)
+
+
+@pytest.mark.parametrize(("form", "each"), [(0, 6), (1, 9)], ids=["quick", "middle"])
+def test_product_tiles_stay_in_registers(form, each, monkeypatch):
+    """each : arithmetic instructions of a multiply-add; the signs and magnitudes of operands cost none."""
+    from numba import types
+
+    from softfloat.cuda.kernels import tile_kernel
+    from softfloat.cuda.product import BROAD, TALL
+
+    matrix = types.Array(types.float32, 2, "C")
+    words = types.UniTuple(types.float32, 3)
+    signature = types.void(matrix, matrix, matrix, types.int64[::1], words)
+    for capability in CAPABILITIES:
+        ptx = ptx_of(tile_kernel(form).py_func, signature, capability, monkeypatch)
+        counts = instructions(ptx)
+        for banned in (".ftz", ".approx", ".local", ".f64", "call."):
+            assert banned not in ptx, (capability, banned)
+        assert not joinable(ptx)
+        steps = TALL * BROAD
+        assert fused(ptx) == steps
+        arithmetic = ("fma.", "mul.", "add.", "sub.", "selp.f32", "setp.gt.f32", "copysign.")
+        float32 = {op: n for op, n in counts.items() if op.startswith(arithmetic) and "f32" in op}
+        assert sum(float32.values()) <= each * steps * 1.15, float32
+        found = assembled(ptx, capability)
+        if found is not None:
+            assert found[1] == 0 and found[0] <= 96, (capability, found)
 
 
 @pytest.mark.parametrize("name", ["add", "fma"])

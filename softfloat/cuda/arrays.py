@@ -12,7 +12,14 @@ import numpy as np
 from softfloat.cuda.driver import SIMULATED, require
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-_SHORT = {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+_SHORT = {
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "float8_e4m3fnuz",
+    "float8_e5m2fnuz",
+}
 
 
 class Owner(NamedTuple):

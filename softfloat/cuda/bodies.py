@@ -4,7 +4,8 @@ Rounding and arithmetic are the CPU's functions. All bodies share one call:
 
     body(arrays, masks, constants, how, key, offset, start, stride) -> index of an element without a result, or -1
 
-arrays : (out, words, a, b, c), flat.   masks : of the indices into a, b, c: all ones, or 0 for an operand of one element.
+arrays : (out, words, a, b, c), flat.
+masks : of the indices into a, b, c: all ones, or 0 for an operand of one element.
 how : (saturate, random bits, variant).   key, offset : of the random words; `words`, if any, are given ones.
 start, stride : the first task of the thread and the number of threads.
 """
@@ -105,7 +106,9 @@ def held_as(context, y, out):
         if target == types.float64:
             return value
         short, long = ir.IntType(32), ir.IntType(64)
-        upper = builder.trunc(builder.lshr(builder.bitcast(value, long), ir.Constant(long, 32)), short)
+        upper = builder.trunc(
+            builder.lshr(builder.bitcast(value, long), ir.Constant(long, 32)), short
+        )
         sign = builder.and_(upper, ir.Constant(short, 1 << 31))
         nan = builder.or_(sign, ir.Constant(short, 0x7FC00000))
         number = builder.bitcast(builder.fptrunc(value, ir.FloatType()), short)
@@ -281,7 +284,9 @@ def careful_body(name, mode, codes):
             if code == NO_RESULT or (codes == 1 and code == NAN and F[NAN_EXISTS] == 0):
                 missing = np.int64(i) if missing < 0 else missing
             elif codes == 0:
-                value = core.from_signed_bits(i64(to_carrier(negative, code, F, MANTISSA, EXPONENT)))
+                value = core.from_signed_bits(
+                    i64(to_carrier(negative, code, F, MANTISSA, EXPONENT))
+                )
                 out[i] = held_as(value, out)
             elif (F[FLAGS] & FIXED) != 0:
                 out[i] = to_twos_complement(negative, code, F)

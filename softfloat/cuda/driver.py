@@ -8,7 +8,7 @@ import importlib.util
 
 from numba.core import config
 
-SIMULATED = bool(config.ENABLE_CUDASIM)
+SIMULATED = bool(getattr(config, "ENABLE_CUDASIM", 0))
 THREADS = 256  # of a block
 BLOCKS_PER_PROCESSOR = 16  # beyond which threads go round
 ON_NO_DEVICE = 64  # multiprocessors taken for granted where none can be asked: in the simulator

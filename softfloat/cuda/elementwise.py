@@ -158,7 +158,9 @@ def quick_form(fmt, carrier, choice):
     form = fast_form(fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant)
     if form is None:
         return None
-    return form, tuple(fast_constants(form[0], fmt, carrier, choice.mode, choice.saturate, choice.bits))
+    return form, tuple(
+        fast_constants(form[0], fmt, carrier, choice.mode, choice.saturate, choice.bits)
+    )
 
 
 def _width(*views):
@@ -239,7 +241,9 @@ def decode(codes, fmt, out):
     call = Call("decode", [codes, *([] if out is None else [out])])
     dtype = call.owner.dtype(codes)
     if dtype is None or dtype.kind not in "iu":
-        raise TypeError(f"codes must be integers, got dtype {codes.dtype}; to round values use quantize")
+        raise TypeError(
+            f"codes must be integers, got dtype {codes.dtype}; to round values use quantize"
+        )
     result, target = call.result(out, tuple(codes.shape), fmt.carrier, _carriers(fmt), fmt.label)
     quiet = 0
     if isinstance(fmt, Format) and fmt.specials == "ieee" and fmt.mantissa_bits > 1:

@@ -14,7 +14,9 @@ def _values(x):
 
 def _soft(operands, fmt, result):
     """The result as soft as its operands are."""
-    if isinstance(result, SoftDeviceArray) or not any(isinstance(x, SoftDeviceArray) for x in operands):
+    if isinstance(result, SoftDeviceArray) or not any(
+        isinstance(x, SoftDeviceArray) for x in operands
+    ):
         return result
     return SoftDeviceArray(result, as_format(fmt))
 

@@ -2,10 +2,14 @@
 
 import functools
 
-from numba import cuda, float32, int64, uint32  # cuda: of numba-cuda, which the importer has asked for
+from numba import (
+    cuda,
+    float32,
+    int64,
+    uint32,
+)  # cuda: of numba-cuda, which the importer has asked for
 
 from softfloat._jit import jit
-from softfloat.bits import times
 from softfloat.cuda.driver import SIMULATED, THREADS, blocks_for, processors
 from softfloat.cuda.product import (
     BROAD,
@@ -21,10 +25,9 @@ from softfloat.cuda.product import (
     TOGETHER,
     UNIVERSAL,
     choose_form,
+    scaled,
     survey_body,
 )
-
-product32 = jit(inline=True)(lambda x, y: times(x, y))
 
 if SIMULATED:
 
@@ -37,7 +40,6 @@ else:
     @jit(inline=True)
     def plain(x):
         return x
-
 
 
 @functools.cache
@@ -165,11 +167,11 @@ def tile_kernel(form):
                 inside = column < n and k < terms
                 b = B[k, column] if inside else float32(0.0)
                 if form == QUICK:
-                    b_first[ty, tx * uint32(BROAD) + uint32(j)] = product32(b, scale)
-                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = product32(b, splitter)
+                    b_first[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, scale)
+                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, splitter)
                 else:
                     b_first[ty, tx * uint32(BROAD) + uint32(j)] = b
-                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = product32(b, scale)
+                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, scale)
             cuda.syncthreads()
             for kk in range(DEPTH):
                 for i in range(TALL):

@@ -4,7 +4,8 @@ Three forms, as on the CPU (softfloat.ops.linalg): the quickest, where no produc
 products; and one for everything, which also takes the other modes and formats. A survey of the operands on the device
 chooses; the kernels of the other two forms then end at once, and nothing waits for the host.
 
-The first two are the CPU's forms "normal" and "gradual" with "split" sums, in float32, for formats of at most 11 digits.
+The first two are the CPU's forms "normal" and "gradual" with "split" sums, in float32, for formats of at most 11
+digits.
 """
 
 import functools
@@ -54,6 +55,12 @@ ROWS, COLUMNS = SIDE * TALL, SIDE * BROAD
 DIGITS = 24  # of float32
 # What the survey finds of an operand: largest and least magnitude but 0 (as bits), and all bits together.
 LARGEST, LEAST, TOGETHER, FOUND = range(4)
+
+
+@jit(inline=True)
+def scaled(b, factor):
+    """b * factor, which is exact."""
+    return times(b, factor)
 
 
 @jit(inline=True)
@@ -130,7 +137,8 @@ def choose_form(found, digits, limits):
 def universal_body(mode, exact):
     """One output after the other by the operations of softfloat.scalar, any Formats and mode.
 
-    arrays : out, A, B, R (the roundings).   extent : rows, columns, terms.   constants : (F, N) of product, sum, result.
+    arrays : out, A, B, R (the roundings).   extent : rows, columns, terms.
+    constants : (F, N) of product, sum, result.
     """
     multiply, add = core.operation("multiply"), core.operation("add")
     fused, convert = core.operation("fma"), core.operation("quantize")
@@ -209,7 +217,9 @@ def multiply(call, a, b, out, extent, how):
     if kernel is not None and terms:
         found = call.upload(np.array([[0, 0x7F800000, 0]] * 2, np.uint32))
         for j, x in enumerate((a, b)):
-            kernels.survey_kernel()[kernels.few_blocks(x.size), kernels.THREADS, call.stream](x, found, j)
+            kernels.survey_kernel()[kernels.few_blocks(x.size), kernels.THREADS, call.stream](
+                x, found, j
+            )
         limits = tuple(float(x) for x in _tile_limits(kernel, terms))
         precision = np.int64(kernel.accumulator.precision)
         kernels.choice_kernel()[1, 1, call.stream](found, precision, limits, chosen)

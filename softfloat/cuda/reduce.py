@@ -17,7 +17,18 @@ from softfloat.cuda.arrays import bare, owner_of
 from softfloat.cuda.elementwise import ALL, Call
 from softfloat.fixed_point import FixedPoint
 from softfloat.functional import _carriers, _result_dtype
-from softfloat.ops.reduce import EXACT, FACTOR, ONE, PLAIN, ROUNDED, STATE, advance, begin, end, keys_of
+from softfloat.ops.reduce import (
+    EXACT,
+    FACTOR,
+    ONE,
+    PLAIN,
+    ROUNDED,
+    STATE,
+    advance,
+    begin,
+    end,
+    keys_of,
+)
 from softfloat.products import _batches, _shapes
 from softfloat.reductions import _axes
 from softfloat.scalar.core import from_signed_bits, signed_bits
@@ -160,7 +171,9 @@ def matmul(a, b, how, c, engine, out):
     """Matrix products as softfloat.products takes them; neither c= nor engine= is done on a device."""
     for name, given in (("c", c), ("engine", engine)):
         if given is not None:
-            raise TypeError(f"softfloat.matmul: {name}= is not done on a device; copy the operands to the host")
+            raise TypeError(
+                f"softfloat.matmul: {name}= is not done on a device; copy the operands to the host"
+            )
     call = Call("matmul", [x for x in (a, b, out) if x is not None])
     for x in (a, b):
         if not owner_of(x):
@@ -169,7 +182,9 @@ def matmul(a, b, how, c, engine, out):
             )
     (left, right), shapes, dtypes = call.read_apart([a, b])
     if not shapes[0] or not shapes[1]:
-        raise ValueError(f"matmul takes arrays of one or more dimensions, got shapes {shapes[0]} and {shapes[1]}")
+        raise ValueError(
+            f"matmul takes arrays of one or more dimensions, got shapes {shapes[0]} and {shapes[1]}"
+        )
     first = (1, *shapes[0]) if len(shapes[0]) == 1 else shapes[0]
     second = (*shapes[1], 1) if len(shapes[1]) == 1 else shapes[1]
     batch, full = _shapes(_Shape(first), _Shape(second))
@@ -197,7 +212,6 @@ class _Shape:
 
     def __init__(self, shape):
         self.shape, self.ndim = tuple(shape), len(shape)
-
 
 
 def dot(a, b, fmt, out, options):

@@ -26,9 +26,7 @@ def register(cls, make, rules, check):
         if values.ndim == 0:
             return _soft(fmt, rules(), check)
         layout, readonly = map_layout(values), not values.flags.writeable
-        return array_type(
-            fmt, rules(), check, values.ndim, layout, readonly, values.flags.aligned
-        )
+        return array_type(fmt, rules(), check, values.ndim, layout, readonly, values.flags.aligned)
 
     _make["array"] = make
     cls._numba_type_ = property(kind_of)
