@@ -167,15 +167,18 @@ def test_scalar_functions_are_not_joined_with_the_users_own_arithmetic(operation
     assert not joinable(ptx)
 
 
-def axpy(a, x, y, out):
+def soft_kernel():
     from numba import cuda
 
-    i = cuda.grid(1)
-    if i < x.shape[0]:
-        total = 0.0
-        for _ in range(3):
-            total += a * x[i]
-        out[i] = total + y[i]
+    def axpy(a, x, y, out):
+        i = cuda.grid(1)
+        if i < x.shape[0]:
+            total = 0.0
+            for _ in range(3):
+                total += a * x[i]
+            out[i] = total + y[i]
+
+    return axpy
 
 
 @pytest.mark.parametrize("fmt", [sf.bfloat16, sf.binary16, sf.binary64], ids=lambda fmt: fmt.label)
@@ -183,7 +186,7 @@ def test_an_unmodified_kernel_takes_soft_arrays(fmt, monkeypatch):
     from numba import types
 
     array = sf.cuda.SoftDeviceArray(Values(), fmt)._numba_type_
-    signature = types.void(types.float64, array, array, array)
+    signature, axpy = types.void(types.float64, array, array, array), soft_kernel()
     ptx = ptx_of(axpy, signature, (9, 0), monkeypatch)
     assert fused(ptx) == fused(ptx_of(axpy, signature, (9, 0), monkeypatch, contract=False))
     assert not joinable(ptx) and ".local" not in ptx

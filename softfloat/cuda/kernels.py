@@ -1,13 +1,10 @@
 """Thin kernels around the bodies: which thread this is, and where an element without a result is reported."""
 
 import functools
+import warnings
 
-from numba import (
-    cuda,
-    float32,
-    int64,
-    uint32,
-)  # cuda: of numba-cuda, which the importer has asked for
+# The module cuda is that of numba-cuda, which the importer has asked for.
+from numba import cuda, float32, int64, uint32
 
 from softfloat._jit import jit
 from softfloat.cuda.driver import SIMULATED, THREADS, blocks_for, processors
@@ -28,6 +25,8 @@ from softfloat.cuda.product import (
     scaled,
     survey_body,
 )
+
+FEW = 128  # blocks below which numba warns
 
 if SIMULATED:
 
@@ -80,9 +79,20 @@ def per_element_kernel(element, room):
     return softfloat_reduce
 
 
+def configured(kernel, grid, threads, stream):
+    """kernel[grid, threads, stream] without numba's warning that a small array fills no large device."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Grid size")
+        return kernel[grid, threads, stream]
+
+
 def launch(kernel, tasks, stream, *arguments):
     """Run a kernel of bodies over so many tasks on a stream."""
-    kernel[blocks_for(tasks), THREADS, stream](*arguments)
+    blocks = blocks_for(tasks)
+    if blocks < FEW:
+        configured(kernel, blocks, THREADS, stream)(*arguments)
+    else:
+        kernel[blocks, THREADS, stream](*arguments)
 
 
 # ---------------------------------------------------------------- products of matrices

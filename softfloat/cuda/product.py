@@ -217,18 +217,20 @@ def multiply(call, a, b, out, extent, how):
     if kernel is not None and terms:
         found = call.upload(np.array([[0, 0x7F800000, 0]] * 2, np.uint32))
         for j, x in enumerate((a, b)):
-            kernels.survey_kernel()[kernels.few_blocks(x.size), kernels.THREADS, call.stream](
-                x, found, j
+            blocks = kernels.few_blocks(x.size)
+            survey = kernels.configured(
+                kernels.survey_kernel(), blocks, kernels.THREADS, call.stream
             )
+            survey(x, found, j)
         limits = tuple(float(x) for x in _tile_limits(kernel, terms))
         precision = np.int64(kernel.accumulator.precision)
-        kernels.choice_kernel()[1, 1, call.stream](found, precision, limits, chosen)
+        choice = kernels.configured(kernels.choice_kernel(), 1, 1, call.stream)
+        choice(found, precision, limits, chosen)
         words = tuple(kernel.constants[i] for i in (SCALE, SPLITTER, CLAMP))
         grid = (-(-n // COLUMNS), -(-m // ROWS))
         for form in (QUICK, MIDDLE):
-            kernels.tile_kernel(form)[grid, (SIDE, SIDE), call.stream](
-                A, B, out.reshape(m, n), chosen, words
-            )
+            tile = kernels.configured(kernels.tile_kernel(form), grid, (SIDE, SIDE), call.stream)
+            tile(A, B, out.reshape(m, n), chosen, words)
     c = how.choices[1]
     options = tuple(np.int64(x) for x in (c.saturate, c.bits, c.variant, how.choices[3].saturate))
     R = tuple(bare(call.upload(rounding[:5])) for rounding in how.roundings())
