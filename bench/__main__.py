@@ -19,6 +19,7 @@ SUITES = (
     "engines",
     "array",
     "kernels",
+    "gpu",
     "startup",
     "peers",
 )

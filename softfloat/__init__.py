@@ -150,7 +150,7 @@ from softfloat.rounding import Rounding
 from softfloat.status import status
 
 if TYPE_CHECKING:
-    from softfloat import analysis, engines, scalar
+    from softfloat import analysis, cuda, engines, scalar
     from softfloat.audit import audit
     from softfloat.contractions import (
         conv1d,
@@ -173,6 +173,7 @@ __version__ = "0.1.0"
 _ON_FIRST_USE: dict[str, tuple[str, str | None]] = {
     "analysis": ("softfloat.analysis", None),
     "audit": ("softfloat.audit", "audit"),
+    "cuda": ("softfloat.cuda", None),
     "engines": ("softfloat.engines", None),
     "scalar": ("softfloat.scalar", None),
     "stream": ("softfloat.numba_types.streams", "stream"),
@@ -200,7 +201,7 @@ def __getattr__(name: str) -> Any:
         module, own = _ON_FIRST_USE[name]
     except KeyError:
         raise AttributeError(f"module 'softfloat' has no attribute {name!r}") from None
-    if name in ("scalar", "stream"):
+    if name in ("cuda", "scalar", "stream"):
         _late.load_numba_types()
     found = importlib.import_module(module)
     value = found if own is None else getattr(found, own)
@@ -252,6 +253,7 @@ __all__ = [
     "cos",
     "cosh",
     "cospi",
+    "cuda",
     "cumsum",
     "decode",
     "deg2rad",

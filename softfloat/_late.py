@@ -1,4 +1,4 @@
-"""What numba must know of the package's objects, loaded when it first asks: most kernels never do.
+"""What numba must know of the package's objects, and the functions for arrays on a device: loaded when first asked for.
 
 The compiled types are a third of the whole package; `import softfloat` does not wait for them.
 """
@@ -7,12 +7,20 @@ from numba.extending import typeof_impl
 
 from softfloat.array import SoftArray
 from softfloat.format import Format
+from softfloat.operands import Devices
 from softfloat.rounding import Rounding, RoundingMeta
 
 
 def load_numba_types():
     """Teach numba the package's arrays, formats, operators and functions; once."""
     import softfloat.numba_types.registration  # noqa: F401
+
+
+def _load_devices():
+    load_numba_types()
+    import softfloat.cuda.functions as functions
+
+    return functions
 
 
 def _numba_type(self):
@@ -29,3 +37,4 @@ for _class in (SoftArray, Format, Rounding):
     setattr(_class, "_numba_type_", property(_numba_type))  # noqa: B010
     typeof_impl.register(_class)(_typed)
 typeof_impl.register(RoundingMeta)(_typed)
+Devices.load = staticmethod(_load_devices)

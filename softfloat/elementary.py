@@ -30,7 +30,7 @@ from softfloat.functional import (
     divide,
     multiply,
 )
-from softfloat.operands import FLOAT64, Parts, exact_array
+from softfloat.operands import FLOAT64, Devices, Parts, exact_array, on_device
 from softfloat.rounding import ODD, STOCHASTIC
 from softfloat.status import active_status
 
@@ -50,6 +50,8 @@ def _modules():
 
 def _call(name, operands, fmt, out, options):
     """One function on broadcast operands: the whole path from arguments to result."""
+    if on_device(*operands):
+        return Devices.load().elementwise(name, operands, fmt, out, options)
     fmt = as_format(fmt)
     choice = Choice.of(name, options)
     values, shape, result = _opened(operands, fmt, out)

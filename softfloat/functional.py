@@ -35,7 +35,17 @@ from softfloat.fast import fast_constants, fast_form
 from softfloat.fixed_point import STEPS, FixedPoint, fixed_constants
 from softfloat.format import FLAGS, NAN_QUOTIENTS
 from softfloat.formats import as_format
-from softfloat.operands import FLOAT32, FLOAT64, Held, Parts, as_values, exact_array, hold
+from softfloat.operands import (
+    FLOAT32,
+    FLOAT64,
+    Devices,
+    Held,
+    Parts,
+    as_values,
+    exact_array,
+    hold,
+    on_device,
+)
 from softfloat.ops.rational import rational_parts
 from softfloat.random import WORD_BITS, element_word, make_key
 from softfloat.rounding import MODES, NEGATIVE, STOCHASTIC, Rounding, as_rounding
@@ -626,6 +636,8 @@ def _elementwise(operation, operands, fmt, out, options):
     result = _quick_arithmetic(operation, operands, fmt, out, options)
     if result is not None:
         return result
+    if on_device(*operands):
+        return Devices.load().elementwise(operation, operands, fmt, out, options)
     fmt = as_format(fmt)
     choice = Choice.of(operation, options)
     values, shape, result = _opened(operands, fmt, out)
@@ -778,6 +790,11 @@ def _quick(x, fmt, rounding, saturate, rest, out):
     return result if plan.run(flat, target, plan.constants) else None
 
 
+def _given(*options):
+    """The options of `quantize`, in its order, by their names."""
+    return dict(zip(Options.__annotations__, options, strict=True))
+
+
 def quantize(
     x,
     fmt,
@@ -809,6 +826,9 @@ def quantize(
         result = _quick(x, fmt, rounding, saturate, rest, out)
         if result is not None:
             return result
+    if on_device(x):
+        options = _given(rounding, saturate, seed, stream, offset, random, random_bits, variant)
+        return Devices.load().elementwise("quantize", (x,), fmt, out, options)
     fmt = as_format(fmt)
     choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
     value, own = as_values(x)
@@ -851,6 +871,9 @@ def encode(
 
     Raises ValueError for a NaN where the format has no NaN, naming the element.
     """
+    if on_device(x):
+        options = _given(rounding, saturate, seed, stream, offset, random, random_bits, variant)
+        return Devices.load().encode(x, fmt, out, options)
     fmt = as_format(fmt)
     choice = Choice(rounding, saturate, seed, stream, offset, random, random_bits, variant)
     value, _ = as_values(x)
@@ -871,6 +894,8 @@ def decode(codes, fmt, *, out=None):
 
     codes : integers in [0, 2**fmt.bits). Raises TypeError for anything but integers, ValueError for codes out of range.
     """
+    if on_device(codes):
+        return Devices.load().decode(codes, fmt, out)
     fmt = as_format(fmt)
     try:
         a = np.asarray(codes)

@@ -11,6 +11,7 @@ import inspect
 import numbers
 import re
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -73,6 +74,26 @@ def keeps_format(function):
         return result if every.get("out") is not None else hold(result, as_format(every["fmt"]))
 
     return dressed
+
+
+class Devices:
+    """The functions for arrays on a device: a layer above this one, which softfloat._late says how to load."""
+
+    load: Any = None  # -> the module of functions
+
+
+_DEVICE_LIBRARIES = frozenset(("numba", "numba_cuda", "cupy", "torch"))
+
+
+def on_device(*operands):
+    """Whether one of them may lie on a CUDA device: arrays of numba and CuPy, tensors of PyTorch that say so."""
+    for x in operands:
+        root = type(x).__module__.partition(".")[0]
+        if root in _DEVICE_LIBRARIES and (root != "torch" or getattr(x, "is_cuda", False)):
+            return True
+        if getattr(type(x), "on_device", False):
+            return True
+    return False
 
 
 class Parts:

@@ -24,7 +24,7 @@ from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
 from softfloat.formats import as_format
 from softfloat.functional import NoValueError, _carriers, _checked_out, add, quantize
-from softfloat.operands import FLOAT32, Held, hold
+from softfloat.operands import FLOAT32, Devices, Held, hold, on_device
 from softfloat.ops.reduce import (
     AT_OUTER,
     AT_RESULT,
@@ -143,6 +143,8 @@ def matmul(
     how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
+    if on_device(a, b):
+        return Devices.load().matmul(a, b, how, c, engine, out)
     if simple is not None and c is None and engine is None and out is None:
         result = _short(a, b, simple)
         if result is not None:
@@ -492,6 +494,8 @@ def dot(a, b, fmt, *, out=None, **options):
 
     Options as for `matmul`. A scalar operand multiplies every element: one product, one sum with +0.
     """
+    if on_device(a, b):
+        return Devices.load().dot(a, b, fmt, out, options)
     first, second = _plain_array(a, "a"), _plain_array(b, "b")
     if first.ndim and second.ndim:
         _check_sizes("dot", first, second)

@@ -46,7 +46,7 @@ from softfloat.functional import (
     quantize,
     sqrt,
 )
-from softfloat.operands import FLOAT64, Parts, as_values, keeps_format
+from softfloat.operands import FLOAT64, Devices, Parts, as_values, keeps_format, on_device
 from softfloat.ops.reduce import (
     BLOCKED,
     EXACT,
@@ -292,6 +292,8 @@ def _reduce(x, fmt, axis, keepdims, kind, finish, accumulator, product, order, m
     how = _How(fmt, accumulator, product, order, block, outer, *own, more)
     if kind == FACTOR and how.order in (KAHAN, NEUMAIER):
         raise ValueError(f"order={order!r} compensates sums; a product takes another order")
+    if on_device(x):
+        return Devices.load().reduction(x, how, axis, keepdims, kind, finish, out)
     value, dtypes = _values(x, "the input")
     axes = _axes(axis, value.ndim)
     kept = tuple(i for i in range(value.ndim) if i not in axes)

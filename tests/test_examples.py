@@ -8,6 +8,7 @@ import pytest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
 SHOWS = {
+    "cuda_kernel": "0 of 4096 results differ",
     "matmul_accumulator": "accumulator bfloat16",
     "numpy_formats": "float8_e4m3fn",
     "rounding_modes": "bfloat16  lies in",

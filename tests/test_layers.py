@@ -28,7 +28,7 @@ LAYERS = [
         "context",
         "status",
     },
-    {"array", "audit", "numba_types", "scalar", "_late"},
+    {"array", "audit", "numba_types", "scalar", "cuda", "_late"},
     {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
 OPTIONAL = [

@@ -167,6 +167,12 @@ class SoftArray(Held):
             raise TypeError("unhashable type: a SoftArray can change; only its scalars have a hash")
         return hash(float(self._values))
 
+    def to_device(self, stream=0):
+        """The values on the current CUDA device, for kernels and functions there: a softfloat.cuda.SoftDeviceArray."""
+        from softfloat.cuda import to_device  # needs numba-cuda
+
+        return to_device(self, stream=stream)
+
     # ---------------------------------------------------------------- conversion, copies, storage
     @standard
     def astype(self, fmt, *, copy=True, **options):

@@ -204,34 +204,35 @@ def parts_loop():
     return run
 
 
+@both
+def decoded(code, F, mo, quiet_bit):
+    """The carrier bits, as a signed integer, of a code in range; NaN codes keep whether they signal.
+
+    mo : significand field of the carrier.   quiet_bit : of the format's NaN codes, or 0 where every NaN is quiet.
+    """
+    width = F[MAGNITUDE_BITS]
+    me = exponent_width(mo)
+    infinity = ((1 << me) - 1) << mo
+    magnitude = code & ((1 << width) - 1)
+    negative = (F[FLAGS] & SIGNED) != 0 and ((code >> width) & 1) == 1
+    if (F[FLAGS] & FIXED) != 0:
+        return to_carrier(negative, (1 << width) - magnitude if negative else magnitude, F, mo, me)
+    special = magnitude > F[MAX_CODE] and magnitude != F[INFINITY_CODE]
+    if special or (negative and magnitude == 0 and (F[FLAGS] & NEGATIVE_ZERO) == 0):
+        # The top bit of a carrier's NaN field says quiet; signaling needs another bit set.
+        signals = quiet_bit != 0 and (magnitude & quiet_bit) == 0
+        bits = infinity | (1 if signals else 1 << (mo - 1))
+        return bits | -(1 << (mo + me)) if negative and magnitude != 0 else bits
+    return to_carrier(negative, magnitude, F, mo, me)
+
+
 @functools.cache
 def decode_loop():
-    """run(codes, out, mo, F, quiet_bit): the carrier bits of codes held as int64; NaN codes keep whether they signal.
-
-    Codes must be in range. quiet_bit is the quiet bit of the format's NaN codes, or 0 where every NaN is quiet.
-    """
+    """run(codes, out, mo, F, quiet_bit): the carrier bits of codes held as int64; arguments as for `decoded`."""
 
     @jit
     def run(codes, out, mo, F, quiet_bit):
-        width = F[MAGNITUDE_BITS]
-        me = exponent_width(mo)
-        infinity = ((1 << me) - 1) << mo
         for i in range(codes.size):
-            code = codes[i]
-            magnitude = code & ((1 << width) - 1)
-            negative = (F[FLAGS] & SIGNED) != 0 and ((code >> width) & 1) == 1
-            if (F[FLAGS] & FIXED) != 0:
-                out[i] = to_carrier(
-                    negative, (1 << width) - magnitude if negative else magnitude, F, mo, me
-                )
-                continue
-            special = magnitude > F[MAX_CODE] and magnitude != F[INFINITY_CODE]
-            if special or (negative and magnitude == 0 and (F[FLAGS] & NEGATIVE_ZERO) == 0):
-                # The top bit of a carrier's NaN field says quiet; signaling needs another bit set.
-                signals = quiet_bit != 0 and (magnitude & quiet_bit) == 0
-                bits = infinity | (1 if signals else 1 << (mo - 1))
-                out[i] = bits | -(1 << (mo + me)) if negative and magnitude != 0 else bits
-            else:
-                out[i] = to_carrier(negative, magnitude, F, mo, me)
+            out[i] = decoded(codes[i], F, mo, quiet_bit)
 
     return run

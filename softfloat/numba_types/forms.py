@@ -18,12 +18,15 @@ from softfloat.bits import (
     infinity_like,
     is_negative,
     magnitude,
+    minus,
     one_like,
     or_,
+    plus,
     resize,
     shr,
     sign_bit,
     sub,
+    times,
     to_bits,
     to_float,
     top_position,
@@ -231,11 +234,11 @@ def plain(operation):
     @jit(inline=True)
     def run(x, y, z):
         if op == ADD:
-            return x + y
+            return plus(x, y)
         if op == SUBTRACT:
-            return x - y
+            return minus(x, y)
         if op == MULTIPLY:
-            return x * y
+            return times(x, y)
         if op == DIVIDE:
             return x / y
         if op == SQRT:

@@ -23,11 +23,10 @@ def register(cls, make, rules, check):
 
     def kind_of(self):
         values, fmt = self._values, self._format
-        soft = _soft(fmt, rules(), check)
         if values.ndim == 0:
-            return soft
+            return _soft(fmt, rules(), check)
         layout, readonly = map_layout(values), not values.flags.writeable
-        return _array(soft, values.ndim, layout, readonly, values.flags.aligned)
+        return array_type(fmt, rules(), check, values.ndim, layout, readonly, values.flags.aligned)
 
     _make["array"] = make
     cls._numba_type_ = property(kind_of)
@@ -44,6 +43,11 @@ def _soft(fmt, rules, check):
     except KeyError:
         check(fmt)
         return _soft_types.setdefault((fmt, rules), SoftFloatType(fmt, rules))
+
+
+def array_type(fmt, rules, check, ndim, layout, readonly, aligned):
+    """The type of an array of values of a format, which `check` may refuse."""
+    return _array(_soft(fmt, rules, check), ndim, layout, readonly, aligned)
 
 
 def _array(soft, ndim, layout, readonly, aligned):

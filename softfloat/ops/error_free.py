@@ -2,7 +2,7 @@
 
 z is the rounded result and e has the sign of (exact - z), or is zero where z is exact. `to_odd` then moves z to the
 odd one of the two numbers around the exact result: one of 53 (24) bits that any rounding to 51 (22) bits or fewer
-treats as it would treat the exact one.
+treats as it would treat the exact one. Sums and products are written by name, so that no compiler joins them.
 
 Domain: operands whose products, quotients and errors neither overflow nor underflow float64. Any float32 operand is
 inside; `outside_*` say which float64 operands are not.
@@ -17,12 +17,15 @@ from softfloat._jit import jit
 from softfloat.bits import (
     fma,
     magnitude,
+    minus,
     one_like,
     or_,
+    plus,
     quiet_nan_like,
     shr,
     sign_bit,
     sub,
+    times,
     to_bits,
     to_float,
     top_position,
@@ -38,9 +41,9 @@ SMALL_DIVIDEND = 2.0**-900
 @jit(inline=True)
 def two_sum(a, b):
     """a + b as (rounded sum, exact error): Knuth's algorithm, for any order of the operands."""
-    z = a + b
-    t = z - a
-    return z, (a - (z - t)) + (b - t)
+    z = plus(a, b)
+    t = minus(z, a)
+    return z, plus(minus(a, minus(z, t)), minus(b, t))
 
 
 @jit(inline=True)
@@ -49,13 +52,13 @@ def fast_two_sum(a, b):
     larger = magnitude(to_bits(b)) > magnitude(to_bits(a))
     high = b if larger else a
     low = a if larger else b
-    z = a + b
-    return z, low - (z - high)
+    z = plus(a, b)
+    return z, minus(low, minus(z, high))
 
 
 @jit(inline=True)
 def multiply_with_error(a, b):
-    z = a * b
+    z = times(a, b)
     return z, fma(a, b, -z)
 
 
@@ -76,17 +79,17 @@ def sqrt_with_error(a):
 def fma_with_errors(a, b, c):
     """a*b + c as (rounded result, two numbers whose sum is the exact error)."""
     z = fma(a, b, c)
-    high = a * b
+    high = times(a, b)
     low = fma(a, b, -high)
     s, e2 = two_sum(c, low)
     t, e1 = two_sum(high, s)
-    return z, (t - z) + e1, e2
+    return z, plus(minus(t, z), e1), e2
 
 
 @jit(inline=True)
 def fma_with_error(a, b, c):
     z, e1, e2 = fma_with_errors(a, b, c)
-    return z, e1 + e2
+    return z, plus(e1, e2)
 
 
 @jit(inline=True)

@@ -26,6 +26,7 @@ from softfloat.bits import (
     is_negative,
     magnitude,
     one_like,
+    plus,
     to_bits,
     to_float,
     zero_like,
@@ -363,6 +364,8 @@ def _elementary(name):
 
     @jit(inline=True)
     def run(a, b, c, F, N, mode, saturate, word, bits, variant):
+        # On a GPU a product of the caller's could join the first sum in here; the sum with -0 takes it apart.
+        a, b = plus(a, -0.0), plus(b, -0.0)
         if F[MANTISSA_BITS] + (bits if mode >= STOCHASTIC else 0) <= QUICK_BITS:
             low, high = bounds(a, b)
             x, x_inside = round_fast(low, F, N, mode, word, bits, variant)

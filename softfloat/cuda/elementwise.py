@@ -1,0 +1,256 @@
+"""Quantize, encode, decode, arithmetic and elementary functions on arrays that lie on a device.
+
+Work goes to the caller's stream; nothing waits for it, but for formats in which an element may have no result.
+"""
+
+import functools
+
+import numpy as np
+
+from softfloat.backends.cpu import FAST_OPERATIONS
+from softfloat.cuda import bodies
+from softfloat.cuda.arrays import bare, owner_of
+from softfloat.cuda.driver import SIMULATED, require
+from softfloat.fast import fast_constants, fast_form
+from softfloat.format import FLAGS, NAN_QUOTIENTS, Format
+from softfloat.formats import as_format
+from softfloat.functional import (
+    Choice,
+    _broadcast,
+    _carriers,
+    _may_fail,
+    _no_result,
+    _result_dtype,
+)
+from softfloat.operands import FLOAT32, as_values
+from softfloat.rounding import STOCHASTIC
+from softfloat.status import active_status
+
+ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+NOBODY = np.iinfo(np.int64).max
+
+
+class Call:
+    """One call: its arrays as numba sees them, the stream, and where the results go."""
+
+    def __init__(self, name, operands):
+        self.name = name
+        owners = {o.name: (o, x) for o, x in ((owner_of(x), x) for x in operands) if o}
+        if len(owners) > 1:
+            raise TypeError(
+                f"softfloat.{name}: the operands lie in arrays of {' and '.join(owners)}; give arrays of one library"
+            )
+        self.owner, self.first = next(iter(owners.values()))
+        if active_status():
+            raise TypeError(
+                "flags are not counted on a device; leave the block of softfloat.status, or copy the arrays to the host"
+            )
+        self.cuda = require()
+        self.stream = self.owner.stream(self.first)
+
+    def upload(self, x):
+        """A small host array on the device, for this call."""
+        return self.cuda.to_device(np.ascontiguousarray(x), stream=self.stream)
+
+    def read(self, operands):
+        """Operands as float arrays: (the arrays, their shape together, the dtypes that decide the result's)."""
+        values, shapes, dtypes = self.read_apart(operands)
+        return values, _broadcast(shapes), dtypes
+
+    def read_apart(self, operands):
+        """As `read`, with a shape for each."""
+        values, dtypes = [], []
+        for x in operands:
+            if owner_of(x):
+                value = self.owner.floats(x)
+                dtypes.append(self.owner.dtype(value))
+                values.append(value)
+            else:
+                values.append(self._from_host(x, dtypes))
+        return values, [tuple(v.shape) for v in values], dtypes
+
+    def _from_host(self, x, dtypes):
+        value, own = as_values(x)
+        if not isinstance(value, np.ndarray) or value.size != 1:
+            raise TypeError(
+                f"softfloat.{self.name}: beside arrays on a device stand other such arrays or single float64 numbers, "
+                f"got {type(x).__name__} of shape {np.shape(x)}; copy it to the device"
+            )
+        if own and type(x) is not float:
+            dtypes.append(value.dtype)
+        return value
+
+    def flat(self, value, shape):
+        """(a flat view, the mask of its indices): all of it or, of one element, always the first."""
+        size = int(np.prod(value.shape, dtype=np.int64))
+        mask = ALL if size > 1 or tuple(value.shape) == tuple(shape) else np.uint64(0)
+        if isinstance(value, np.ndarray):
+            return self.upload(value.reshape(-1)), np.uint64(0)
+        if mask and tuple(value.shape) != tuple(shape):
+            value = self.owner.spread(value, shape)
+        return self.owner.view(value, self.stream), mask
+
+    def result(self, out, shape, dtype, allowed, what):
+        """(the array to fill and to return, its flat view)."""
+        if out is None:
+            out = self.owner.empty(self.first, shape, dtype, self.stream)
+        else:
+            self._check_out(out, shape, allowed, what)
+        return out, self.owner.view(out, self.stream)
+
+    def _check_out(self, out, shape, allowed, what):
+        owner = owner_of(out)
+        if owner is None or owner.name != self.owner.name:
+            raise TypeError(f"out= must be an array of {self.owner.name}, got {type(out).__name__}")
+        if tuple(out.shape) != tuple(shape):
+            raise ValueError(f"out= must have shape {tuple(shape)}, got {tuple(out.shape)}")
+        if self.owner.dtype(out) not in allowed:
+            names = " or ".join(str(d) for d in allowed)
+            raise TypeError(f"out= must have dtype {names} to hold {what}, got {out.dtype}")
+
+    def words(self, choice, shape):
+        """The given random words on the device; empty where a seed decides."""
+        words = choice.words(shape)
+        return self.upload(words) if words.size else _no_words()
+
+    def run(self, body, out, words, flat, constants, choice, tasks=None, fmt=None, shape=None):
+        """Launch a body; with `fmt`, wait and raise for an element without a result."""
+        from softfloat.cuda.kernels import careful_kernel, elementwise_kernel, launch
+
+        views = [view for view, _ in flat]
+        masks = tuple(mask for _, mask in flat)
+        masks = (*masks, *[masks[0]] * 2)[:3]
+        arrays = tuple(bare(x) for x in (out, words, *(*views, views[0], views[0])[:3]))
+        how = tuple(np.int64(n) for n in (choice.saturate, choice.bits, choice.variant))
+        arguments = arrays, masks, constants, how, np.uint64(choice.key), np.int64(choice.offset)
+        tasks = out.size if tasks is None else tasks
+        if out.size == 0:
+            return
+        if fmt is None:
+            launch(elementwise_kernel(body), tasks, self.stream, *arguments)
+            return
+        missing = self.upload(np.array([NOBODY]))
+        launch(careful_kernel(body), tasks, self.stream, *arguments, missing)
+        found = int(missing.copy_to_host(stream=0 if SIMULATED else self.stream)[0])
+        if found != NOBODY:
+            _no_result(fmt, found, tuple(shape))
+
+
+@functools.cache
+def _no_words():
+    return require().device_array(0, np.int64)
+
+
+def integers(fmt):
+    """F of a format as a kernel's argument."""
+    return tuple(np.int64(n) for n in fmt.parameters)
+
+
+def numbers(fmt):
+    """N of a Format."""
+    return tuple(float(x) for x in fmt.kernel_record[len(fmt.parameters) :].view(np.float64))
+
+
+def quick_form(fmt, carrier, choice):
+    """(form, its constants) of a Format by which a device rounds, or None."""
+    if choice.random is not None or not isinstance(fmt, Format):
+        return None
+    form = fast_form(fmt, carrier, choice.mode, choice.saturate, choice.bits, choice.variant)
+    if form is None:
+        return None
+    return form, tuple(
+        fast_constants(form[0], fmt, carrier, choice.mode, choice.saturate, choice.bits)
+    )
+
+
+def _width(*views):
+    """Elements that a thread takes at a time: as many as fit in 16 bytes where every array is aligned to that."""
+    if any(_address(v) % 16 for v in views):
+        return 1
+    return 16 // views[0].dtype.itemsize
+
+
+def _address(view):
+    return bare(view).ctypes.data if SIMULATED else view.device_ctypes_pointer.value or 0
+
+
+def elementwise(name, operands, fmt, out, options):
+    """Any operation of softfloat.functional or softfloat.elementary that gives values."""
+    fmt, choice = as_format(fmt), Choice.of(name, options)
+    call = Call(name, [*operands, *([] if out is None else [out])])
+    values, shape, dtypes = call.read(operands)
+    dtype = _result_dtype(fmt, dtypes)
+    result, target = call.result(out, shape, dtype, _carriers(fmt), fmt.label)
+    flat = [call.flat(v, shape) for v in values]
+    words = call.words(choice, shape)
+    carriers = {np.dtype(x.dtype) for x in (target, *(view for view, _ in flat))}
+    quick = quick_form(fmt, target.dtype, choice)
+    if name == "quantize" and quick and len(carriers) == 1:
+        form, constants = quick
+        width = _width(target, flat[0][0])
+        body = bodies.round_body(*form, width)
+        call.run(body, target, words, flat, constants, choice, -(-target.size // width))
+        return result
+    if not isinstance(fmt, Format) or _may_fail(fmt):
+        fallible = fmt if _may_fail(fmt) else None
+        body = bodies.careful_body(name, choice.mode, False)
+        call.run(body, target, words, flat, integers(fmt), choice, fmt=fallible, shape=shape)
+        return result
+    if quick and carriers == {FLOAT32} and _in_lanes(name, fmt, choice):
+        form, constants = quick
+        body = bodies.lane_body(name, *form)
+        constants = constants, integers(fmt), numbers(fmt)
+    else:
+        body, constants = bodies.operation_body(name, choice.mode), (integers(fmt), numbers(fmt))
+    call.run(body, target, words, flat, constants, choice)
+    return result
+
+
+def _in_lanes(name, fmt, choice):
+    """Whether float32 arithmetic, rounded to odd, decides: see functional._arithmetic_plans."""
+    undefined = name == "divide" and fmt.parameters[FLAGS] & NAN_QUOTIENTS
+    return (
+        name in FAST_OPERATIONS
+        and name != "fma"
+        and fmt.mantissa_bits <= 21
+        and choice.mode < STOCHASTIC
+        and not undefined
+    )
+
+
+def encode(x, fmt, out, options):
+    """The codes of x."""
+    fmt, choice = as_format(fmt), Choice.of("encode", options)
+    call = Call("encode", [x, *([] if out is None else [out])])
+    (value,), shape, _ = call.read([x])
+    what = f"codes of {fmt.label}"
+    result, target = call.result(out, shape, fmt.code_dtype, [fmt.code_dtype], what)
+    flat, words = [call.flat(value, shape)], call.words(choice, shape)
+    if isinstance(fmt, Format) and fmt.has_nan:
+        body, constants = bodies.encode_body(choice.mode), (integers(fmt), numbers(fmt))
+        call.run(body, target, words, flat, constants, choice)
+    else:
+        body = bodies.careful_body("quantize", choice.mode, True)
+        call.run(body, target, words, flat, integers(fmt), choice, fmt=fmt, shape=shape)
+    return result
+
+
+def decode(codes, fmt, out):
+    """The values of codes; bits above those of the format's codes are ignored."""
+    fmt, choice = as_format(fmt), Choice()
+    call = Call("decode", [codes, *([] if out is None else [out])])
+    dtype = call.owner.dtype(codes)
+    if dtype is None or dtype.kind not in "iu":
+        raise TypeError(
+            f"codes must be integers, got dtype {codes.dtype}; to round values use quantize"
+        )
+    result, target = call.result(out, tuple(codes.shape), fmt.carrier, _carriers(fmt), fmt.label)
+    quiet = 0
+    if isinstance(fmt, Format) and fmt.specials == "ieee" and fmt.mantissa_bits > 1:
+        quiet = 1 << (fmt.mantissa_bits - 1)
+    bits = target.view(np.dtype(f"i{target.dtype.itemsize}"))
+    flat = [(call.owner.view(codes, call.stream), ALL)]
+    body = bodies.decode_body(23 if target.dtype == FLOAT32 else 52)
+    constants = integers(fmt), np.int64(quiet)
+    call.run(body, bits, call.words(choice, ()), flat, constants, choice)
+    return result

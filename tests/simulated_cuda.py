@@ -1,0 +1,232 @@
+"""Functions on device arrays against the same on NumPy arrays, bit for bit; run by test_cuda.py in the simulator.
+
+    NUMBA_ENABLE_CUDASIM=1 python tests/simulated_cuda.py GROUP ...
+
+With a GPU, and without the variable, it runs there.
+"""
+
+import sys
+
+import numpy as np
+from numba import cuda
+
+import softfloat as sf
+from softfloat import scalar as sc
+
+SEED = 11
+
+
+def numbers(dtype, n, rng):
+    """Any bits, ordinary numbers, and the special ones."""
+    unsigned = np.dtype(f"u{np.dtype(dtype).itemsize}")
+    bits = rng.integers(0, np.iinfo(unsigned).max, n, unsigned, endpoint=True).view(dtype)
+    near = rng.standard_normal(n) * np.exp2(rng.integers(-14, 14, n))
+    x = np.where(rng.random(n) < 0.5, bits, near.astype(dtype))
+    x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 3.0]
+    return x
+
+
+def on_host(x):
+    return np.asarray(x.copy_to_host()) if hasattr(x, "copy_to_host") else x
+
+
+def check_same(got, wanted, what):
+    got, wanted = on_host(got), np.asarray(wanted)
+    assert got.dtype == wanted.dtype and got.shape == wanted.shape, (what, got.dtype, got.shape)
+    kind = f"u{got.dtype.itemsize}"
+    wrong = np.flatnonzero(got.reshape(-1).view(kind) != wanted.reshape(-1).view(kind))
+    assert not wrong.size, (
+        what,
+        wrong.size,
+        wrong[:3],
+        got.reshape(-1)[wrong[:3]],
+        wanted.reshape(-1)[wrong[:3]],
+    )
+
+
+def compare(name, operands, fmt, **options):
+    """One function on the device and on the host: the same bits or the same error."""
+    function = getattr(sf, name)
+    try:
+        wanted = function(*operands, fmt, **options)
+    except ValueError as error:
+        wanted = error
+    given = [cuda.to_device(x) if isinstance(x, np.ndarray) else x for x in operands]
+    try:
+        got = function(*given, fmt, **options)
+    except ValueError as error:
+        assert isinstance(wanted, ValueError) and str(error) == str(wanted), (name, error, wanted)
+        return
+    assert not isinstance(wanted, Exception), (name, fmt, wanted)
+    check_same(got, wanted, (name, str(fmt), options))
+
+
+def operands(count, dtype=np.float32, n=203):
+    rng = np.random.default_rng(SEED)
+    return [numbers(dtype, n, rng) for _ in range(count)]
+
+
+def quantize():
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    for dtype in (np.float32, np.float64):
+        x = operands(1, dtype)
+        for fmt in ("binary16", "bfloat16", "float8_e4m3fn"):
+            compare("quantize", x, fmt)
+            compare("quantize", x, fmt, **stochastic)
+            compare("quantize", x, fmt, **stochastic, offset=3)
+    compare("quantize", [x[0][3:10]], "binary16", **stochastic)
+    compare("quantize", [x[0][:0]], "binary16")
+    compare("quantize", [x[0][:200].reshape(10, 20)], "binary16")
+
+
+def arithmetic():
+    a, b = operands(2)
+    compare("add", [a, b], "bfloat16")
+    compare("add", [a, 1.5], "bfloat16")
+    compare("add", [np.float32(0.1), b], "bfloat16")
+    compare("add", [a, b.astype(np.float64)], "float8_e4m3fn")
+
+
+def codes():
+    (x,) = operands(1)
+    compare("encode", [x], "bfloat16")
+    compare("encode", [x], "float8_e4m3fn")
+    for fmt in ("bfloat16", "float8_e4m3fnuz"):
+        compare("decode", [sf.encode(x, fmt)], fmt)
+    compare("encode", [x], "float4_e2m1fn")  # a NaN has no code there
+    compare("encode", [x[5:9]], sf.FixedPoint(3, 4))
+
+
+def everything():
+    modes = [{"rounding": str(mode)} for mode in sf.Rounding]
+    modes[6]["seed"] = modes[7]["seed"] = 3
+    given = np.random.default_rng(SEED).integers(0, 1 << 24, 203)
+    modes += [{"saturate": True}, {"rounding": "stochastic", "random": given}]
+    names = {
+        "quantize": 1,
+        "add": 2,
+        "subtract": 2,
+        "multiply": 2,
+        "divide": 2,
+        "sqrt": 1,
+        "fma": 3,
+    }
+    for fmt in ("bfloat16", "binary16", "float8_e4m3fnuz", "dlfloat16", "binary32", "binary64"):
+        for options in modes:
+            for name, count in names.items():
+                compare(name, operands(count, np.float64), fmt, **options)
+                compare(name, operands(count), fmt, **options)
+    for name in ("exp", "log", "sin", "tanh", "erf", "cbrt", "rsqrt"):
+        compare(name, operands(1), "bfloat16")
+    for name in ("remainder", "hypot", "power"):
+        compare(name, operands(2), "binary16")
+
+
+def reductions():
+    rng = np.random.default_rng(SEED)
+    x = rng.standard_normal((6, 35)).astype(np.float32)
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    for options in ({}, {"axis": 0}, {"axis": 1}, {"order": "pairwise"}, {"order": "lanes"}):
+        compare("sum", [x], "bfloat16", **options)
+    compare(
+        "sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic
+    )
+    compare("mean", [x], "binary16", axis=0)
+    compare("norm", [x], "binary16", axis=1, keepdims=True)
+    a, b = x[:4, :12].copy(), rng.standard_normal((2, 12, 5)).astype(np.float32)
+    compare("matmul", [a, b], "bfloat16")
+    compare("matmul", [a, b[0]], "bfloat16", order="lanes")
+
+
+def products():
+    rng = np.random.default_rng(SEED)
+    a = sf.quantize(rng.standard_normal((9, 33)).astype(np.float32), "bfloat16")
+    b = sf.quantize(rng.standard_normal((33, 70)).astype(np.float32), "bfloat16")
+    compare("matmul", [a, b], "bfloat16")  # the quick form
+    small = [sf.quantize(x * np.float32(2.0**-9), "binary16") for x in (a, b)]
+    compare("matmul", small, "binary16")  # subnormal products
+    c = a.copy()
+    c[0, 0], c[1, 1] = np.inf, np.nan
+    compare("matmul", [c, b], "bfloat16")
+
+
+def any_products():
+    rng = np.random.default_rng(SEED)
+    a, b = (
+        rng.standard_normal((3, 12)).astype(np.float32),
+        rng.standard_normal((12, 5)).astype(np.float32),
+    )
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    compare("matmul", [a, b], "bfloat16", **stochastic)
+    compare("matmul", [a, b[:, 0].copy()], "binary16", product=None, accumulator="binary32")
+    compare("dot", [a[0], b[:, 0].copy()], "binary16")
+
+
+def soft_arrays():
+    x, y = (sf.array(v[8:40], "bfloat16") for v in operands(2))
+    a, b = x.to_device(), sf.cuda.to_device(y)
+    for got, wanted in (
+        (a.to_host(), x),
+        (sf.add(a, b, "bfloat16").to_host(), sf.add(x, y, "bfloat16")),
+        (sf.quantize(a, "binary16").to_host(), sf.quantize(x, "binary16")),
+    ):
+        assert got._format == wanted._format
+        check_same(got._values, wanted._values, "soft arrays")
+    out = sf.cuda.to_device(np.zeros(32), "bfloat16")
+    assert sf.multiply(a, b, "bfloat16", out=out) is out
+    check_same(out.to_host()._values, sf.multiply(x, y, "bfloat16")._values, "out=")
+    soft_kernel[1, 32](0.1, a, b, out)
+    check_same(
+        out.to_host()._values, (0.1 * x + y)._values, "a kernel that knows nothing of formats"
+    )
+    plain = cuda.to_device(np.zeros(32))
+    scalar_kernel[1, 32](a.values, b.values, plain, sf.binary16, sf.Rounding.TOWARD_NEGATIVE)
+    wanted = sf.add(x._values, y._values, "binary16", rounding="toward_negative")
+    check_same(plain, wanted.astype(np.float64), "scalar functions, format and mode as arguments")
+
+
+@cuda.jit
+def soft_kernel(a, x, y, out):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        out[i] = a * x[i] + y[i]
+
+
+@sf.cuda.jit
+def scalar_kernel(x, y, out, fmt, rounding):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        out[i] = sc.add(x[i], y[i], fmt, rounding)
+
+
+def refusals():
+    x = cuda.to_device(np.ones(4, np.float32))
+    for call, error, text in (
+        (lambda: sf.add(x, np.ones(4, np.float32), "binary16"), TypeError, "copy it to the device"),
+        (
+            lambda: sf.quantize(x, "binary16", out=np.ones(4)),
+            TypeError,
+            "out= must be an array of numba",
+        ),
+        (lambda: sf.decode(x, "binary16"), TypeError, "codes must be integers"),
+        (lambda: sf.quantize(x, "binary16", rounding="stochastic"), ValueError, "needs seed="),
+    ):
+        try:
+            call()
+        except error as raised:
+            assert text in str(raised), raised
+        else:
+            raise AssertionError(text)
+    with sf.status():
+        try:
+            sf.quantize(x, "binary16")
+        except TypeError as raised:
+            assert "flags" in str(raised)
+        else:
+            raise AssertionError("a status block")
+
+
+if __name__ == "__main__":
+    for group in sys.argv[1:]:
+        globals()[group]()
+    print("the same bits")
