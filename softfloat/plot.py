@@ -10,8 +10,8 @@ from pathlib import Path
 
 from softfloat.formats import binary16
 from softfloat.training._extras import need
+from softfloat.training.monitor import range_of
 from softfloat.training.report import write_atomically
-from softfloat.training.run import range_of
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softfloat.training._extras import need
-from softfloat.training.policy import DEFAULT_RECIPES, as_policy, custom_policy
+from softfloat.training.presets import DEFAULT_RECIPES, as_policy, custom_policy
 from softfloat.training.report import save_report
 from softfloat.training.run import run_recipes
 
