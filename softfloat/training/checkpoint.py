@@ -25,7 +25,7 @@ def save_state(path, state):
 def load_state(path):
     """The state in a file of `save_state`, bit for bit. Raises ValueError for any other file."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             tree = json.loads(str(file[_TREE]))
             found = _unpacked(tree, lambda i: file[f"a{i}"])
     except FileNotFoundError:

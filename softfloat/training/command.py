@@ -22,6 +22,11 @@ FORMAT_OPTIONS = (
     "optimizer",
     "update",
     "master",
+    "product",
+    "accumulator",
+    "block",
+    "engine",
+    "kahan",
     "rounding",
     "update_rounding",
     "saturate",
@@ -55,8 +60,8 @@ def train_command(
     figure : True, or a function of (report, path) that draws; False or None: no figure, and then
         matplotlib is not needed.
     formats : weights, activations, logits, errors, weight_gradients, optimizer, update, master,
-        rounding, update_rounding, saturate, scaling, loss_scale: as in Policy. Any of them adds a
-        recipe "custom", by default beside fp32 alone.
+        product, accumulator, block, engine, kahan, rounding, update_rounding, saturate, scaling,
+        loss_scale: as in Policy. Any of them adds a recipe "custom", by default beside fp32 alone.
     Raises ValueError for options without meaning, ImportError that names the missing extra.
     """
     need("rich", "softfloat train", "cli")

@@ -83,6 +83,8 @@ class Linear(Module):
 
     def forward(self, x, cast):
         inputs, outputs = self.shape
+        if x.shape[-1] != inputs:
+            raise ValueError(f"{self.name}: Linear takes (..., {inputs}), got shape {x.shape}")
         self.leading = x.shape[:-1]
         self.input = x.reshape(-1, inputs)
         self.weight = cast.parameter(self.name, "weight")
