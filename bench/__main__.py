@@ -17,6 +17,7 @@ SUITES = (
     "matmul",
     "convolution",
     "engines",
+    "training",
     "array",
     "kernels",
     "gpu",

@@ -8,10 +8,12 @@ import io
 import math
 from pathlib import Path
 
-from softfloat.formats import binary16
+import numpy as np
+
+from softfloat.formats import as_format, binary16, binary32
 from softfloat.training._extras import need
+from softfloat.training.monitor import BIAS, range_of
 from softfloat.training.report import write_atomically
-from softfloat.training.run import range_of
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
@@ -145,6 +147,69 @@ def error_histograms(figure, report):
         ax.set_ylabel("share of values")
     axes[-1].set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
     axes[-1].set_xlim(x_low, x_high)
+
+
+def tensor_figure(monitor, name, path=None):
+    """Exponents of one tensor before rounding, over the range of its format.
+
+    monitor : training.Monitor.   name : of a tensor, a key of monitor.tensors.   path : as for `training_figure`.
+    """
+    matplotlib = need("matplotlib", "a figure", "plot")
+    from matplotlib.figure import Figure
+
+    if name not in monitor.tensors:
+        raise ValueError(f"no tensor {name!r}; known: {', '.join(monitor.tensors)}")
+    account = monitor.tensors[name]
+    counts = {int(e) - BIAS: int(account.histogram[e]) for e in np.flatnonzero(account.histogram)}
+    if not counts:
+        raise ValueError(f"no values other than zero were sampled of {name}")
+    limits = account.range or range_of(binary32)
+    lowest, _, top = _edges(limits)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+        ax = figure.subplots()
+        x_low, x_high = min(lowest - 6, *counts), max(top + 5, *counts) + 1
+        _range_bands(ax, limits, x_low, x_high)
+        _bars(ax, counts)
+        ax.set_title(_verdict(counts, f"{name} ({account.role.replace('_', ' ')})", limits))
+        ax.set_xlabel("binade, log$_2$ |value|")
+        ax.set_ylabel("share of values")
+        ax.set_xlim(x_low, x_high)
+        if path is not None:
+            save(figure, path)
+    return figure
+
+
+def range_ruler(formats, path=None):
+    """The ranges of formats side by side: normal numbers dark, subnormal ones light, on a scale of binades.
+
+    formats : what as_format takes, or FixedPoint.   path : as for `training_figure`.
+    """
+    matplotlib = need("matplotlib", "a figure", "plot")
+    from matplotlib.figure import Figure
+
+    rows = [fmt if getattr(fmt, "is_fixed", False) else as_format(fmt) for fmt in formats]
+    if not rows:
+        raise ValueError("give one or more formats")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(9, 1 + 0.42 * len(rows)), layout="constrained")
+        ax = figure.subplots()
+        for y, fmt in enumerate(rows):
+            lowest, normal, top = _edges(range_of(fmt))
+            ax.barh(y, top - normal, left=normal, height=0.62, color=BLUE)
+            ax.barh(y, normal - lowest, left=lowest, height=0.62, color=SKY)
+            digits = fmt.mantissa_bits + 1
+            ax.text(
+                top, y, f"  {digits} bit{'s' * (digits > 1)} of precision", va="center", fontsize=9
+            )
+        ax.set_yticks(range(len(rows)), [fmt.label for fmt in rows])
+        ax.invert_yaxis()
+        ax.margins(x=0.12)
+        ax.set_xlabel("binade, log$_2$ |value|: subnormal numbers light, normal numbers dark")
+        ax.set_title("What formats can represent")
+        if path is not None:
+            save(figure, path)
+    return figure
 
 
 def _scaled_run(report):

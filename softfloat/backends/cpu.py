@@ -169,6 +169,8 @@ def round_random_loop(kind, mode, rule):
         p = load(P)
         words = np.empty(WORD_BLOCK, np.uint64)
         halves = words.view(np.uint32)
+        copied = np.empty(2 * WORD_BLOCK, x.dtype)
+        in_place = x.ctypes.data == out.ctypes.data
         done = 0
         while done < x.size:
             first = offset + done
@@ -177,6 +179,9 @@ def round_random_loop(kind, mode, rule):
             n = min(2 * WORD_BLOCK - skip, x.size - done)
             source = x[done : done + n]
             target = out[done : done + n]
+            if in_place:  # the loop below has vectors only where source and target are apart
+                copied[:n] = source
+                source = copied[:n]
             half = halves[skip : skip + n]
             for i in range(n):
                 word = resize(half[i], to_bits(source[i]))

@@ -40,6 +40,7 @@ ROLES = (
     "optimizer",
     "update",
     "master",
+    "accumulator",
 )
 DEFAULT_FORMATS = "binary16,bfloat16,float8_e4m3fn"
 _NEGATIVE = re.compile(r"-(\d|\.\d|inf|nan|0x)", re.IGNORECASE)
@@ -291,6 +292,12 @@ def _add_train(app, option, json_option):
         master: Annotated[
             str | None, role("Copy of the weights that is updated; without: none.")
         ] = None,
+        accumulator: Annotated[
+            str | None, role("Of every sum in a product; without: float32, by BLAS.")
+        ] = None,
+        engine: Annotated[
+            str | None, named("NAME", "Matrix unit that forms the products.", formats_panel)
+        ] = None,
         rounding: Annotated[str | None, mode("Of all tensors; stochastic for one.")] = None,
         update_rounding: Annotated[
             str | None, mode("Of weight + change; without: as --rounding.")
@@ -300,7 +307,8 @@ def _add_train(app, option, json_option):
             option("--saturate", text="Clip at the largest value.", rich_help_panel=formats_panel),
         ] = None,
         scaling: Annotated[
-            str | None, named("current", "Scale tensors to the range of formats.", formats_panel)
+            str | None,
+            named("current", "Scale tensors to the range of formats; or delayed.", formats_panel),
         ] = None,
         loss_scale: Annotated[
             str | None, named("X", "A number such as 1024, or dynamic.", formats_panel)

@@ -1,139 +1,307 @@
-"""Caster: puts every tensor of a step on its grid, and keeps the account.
+"""Caster: puts every tensor of a step on its grid, forms every product, and keeps the account.
 
-Every random bit is a function of (seed, step, tensor, element): the stream of a tensor is made of
-the step and of a checksum of the tensor's name, the element is its index.
+Every random bit is a function of (seed, step, tensor, element): the stream of a tensor is made of the step and of a
+checksum of the tensor's name, the element is its index.
 """
 
-import math
-import zlib
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from softfloat import contractions
+from softfloat.formats import binary32, binary64
 from softfloat.functional import add, fma, multiply, quantize
+from softfloat.products import matmul
+from softfloat.reductions import sum as sum_rounded
+from softfloat.training.kernels import all_finite, largest_magnitude
 from softfloat.training.policy import SCALED_ROLES
+from softfloat.training.scaling import DelayedScales, power_under
+from softfloat.training.words import kept_elements, stream_of
 
-LARGEST_SHIFT = 60  # of a tensor scale, up or down: float32 has room for that and back
+_OF_PRODUCTS = ("product", "product_rounding", "engine")
 
 
-def stream_of(step, name):
-    """The stream of random words of one tensor at one step."""
-    return (int(step) << 32) | zlib.crc32(name.encode())
+class Site(NamedTuple):
+    """One tensor of the network: its name, and where its values lie."""
+
+    name: str
+    fmt: Any
+    rounding: str
+    saturate: Any
+    random: bool
 
 
 class Caster:
     """Rounds tensors as a policy says.
 
-    policy : Policy.   seed : for stochastic rounding.   monitor : Monitor, or None to count
-        nothing.
-    `step` and `loss_scale` are set by the trainer; `scales` holds the factor of each tensor that
-    was scaled, `bad` the description of the first tensor with a value that is not finite.
+    policy : Policy.   seed : for stochastic rounding and dropout.   monitor : Monitor, or None to count nothing.
+    ops : {name of a layer: its kind}, for overrides that name a kind.   training : whether dropout drops and statistics
+        are those of the batch.   dry : whether the pass is a repetition, which leaves no trace.
+    `step`, `loss_scale` and `parameters` are set by the trainer; `gradients` collects what backward passes find,
+    `scales` the factor of each tensor that was scaled. A dry pass keeps in `bad` the first tensor that is not finite.
     """
 
-    def __init__(self, policy, seed=0, monitor=None):
+    def __init__(self, policy, seed=0, monitor=None, *, ops=None, training=True, dry=False):
         self.policy = policy
         self.seed = seed
         self.monitor = monitor
+        self.ops = {} if ops is None else ops
+        self.training = training
+        self.dry = dry
         self.step = 0
         self.loss_scale = 1.0
+        self.parameters = {}
+        self.gradients = {}
+        self.buffers = {}
         self.scales = {}
+        self.delayed = DelayedScales(policy.amax_history, policy.margin)
         self.bad = None
+        self._sites = {}
 
-    def _options(self, rounding, name, fmt):
-        options = {"rounding": rounding}
-        if rounding.startswith("stochastic"):
-            options.update(seed=self.seed, stream=stream_of(self.step, name))
-        if self.policy.saturate:
-            options["saturate"] = self.policy.saturate
+    def copy(self, **changes):
+        """A Caster for another pass over the same network at the same step: of evaluation, or dry."""
+        other = Caster(self.policy, self.seed, ops=self.ops, **changes)
+        other.step, other.loss_scale = self.step, self.loss_scale
+        other.parameters, other.buffers, other.delayed = (
+            self.parameters,
+            self.buffers,
+            self.delayed,
+        )
+        return other
+
+    def close_step(self):
+        """What the next step may know of this one."""
+        self.delayed.commit()
+        self.gradients = {}
+
+    def policy_of(self, module):
+        """The policy of one layer, by name."""
+        return self.policy.at(module, self.ops.get(module))
+
+    def _site(self, role, module, what):
+        key = role, module, what
+        try:
+            return self._sites[key]
+        except KeyError:
+            policy = self.policy_of(module)
+            fmt, rounding = policy.grid(role)
+            name = ".".join(part for part in (module, what) if part)
+            random = rounding.startswith("stochastic")
+            site = self._sites[key] = Site(name, fmt, rounding, policy.saturate, random)
+            return site
+
+    def _options(self, site):
+        options = {"rounding": site.rounding}
+        if site.random:
+            options.update(seed=self.seed, stream=stream_of(self.step, site.name))
+        if site.saturate:
+            options["saturate"] = site.saturate
         return options
 
-    def __call__(self, x, role, name):
-        """x on the grid of a role, in the policy's dtype; x itself is left as it is."""
-        policy = self.policy
-        fmt = policy.grids[role]
+    # ---------------------------------------------------------------- tensors
+    def __call__(self, x, role, module, what="", own=False):
+        """x on the grid of a role, in the policy's dtype.
+
+        module, what : names of the layer and of its tensor.   own : whether x may be overwritten.
+        """
+        site = self._site(role, module, what)
+        if x.dtype != self.policy.dtype:
+            x, own = x.astype(self.policy.dtype), True
         scale = 1.0
-        if fmt is None:
+        if site.fmt is None:
             y = x
+        elif self.policy.scaling and role in SCALED_ROLES:
+            scale = self._scale(x, site)
+            y = self._scaled(x, site, scale)
         else:
-            if policy.scaling == "current" and role in SCALED_ROLES:
-                scale = self._scale(x, fmt)
-                self.scales[name] = scale
-            scaled = x if scale == 1.0 else x * x.dtype.type(scale)
-            y = quantize(scaled, fmt, **self._options(policy.rounding, name, fmt))
-            if scale != 1.0:
-                y = y / y.dtype.type(scale)
-            y = y.astype(policy.dtype, copy=False)
-        self._account(x, y, role, name, fmt, scale)
+            alone = own and self.monitor is None and not self.dry  # nobody asks what x was
+            y = quantize(x, site.fmt, out=x if alone else None, **self._options(site))
+        if self.monitor is not None:
+            self.monitor.tensor(site.name, role, x, y, site.fmt, self.step, scale, self.loss_scale)
+        if self.dry:
+            self._look(x, y, role, site)
         return y
 
-    def _scale(self, x, fmt):
-        """The power of two that brings the largest magnitude under the largest value of fmt."""
-        largest = float(np.max(np.abs(x))) if x.size else 0.0
-        if not 0.0 < largest < math.inf:
-            return 1.0
-        shift = math.frexp(fmt.max / largest)[1] - 1
-        return 2.0 ** max(-LARGEST_SHIFT, min(LARGEST_SHIFT, shift))
-
-    def _account(self, x, y, role, name, fmt, scale):
-        ends = (y.min(), y.max()) if y.size else (0.0, 0.0)  # NaN, if y has one
-        if self.monitor is not None:
-            step, loss_scale = self.step, self.loss_scale
-            self.monitor.tensor(role, x, y, fmt, step, scale, loss_scale, ends)
-        if self.bad is None and not (-math.inf < ends[0] and ends[1] < math.inf):
-            self._describe(x, y, role, name)
-
-    def _describe(self, x, y, role, name):
-        fmt = self.policy.stored if role == "stored" else getattr(self.policy, role)
-        label = "binary32" if fmt is None else fmt.label
-        wrong = y.size - int(np.count_nonzero(np.isfinite(y)))
-        finite = np.abs(x[np.isfinite(x)])
-        if finite.size == x.size:
-            cause = f"largest magnitude before rounding {finite.max():.6g}"
-            if fmt is not None:
-                cause += f", largest value of {label} {fmt.max:.6g}"
+    def _scale(self, x, site):
+        largest = largest_magnitude(x)
+        if self.policy.scaling == "current":
+            scale = power_under(largest, site.fmt, self.policy.margin)
         else:
-            cause = f"{x.size - finite.size} were not finite before rounding either"
-        self.bad = (
-            f"{name} ({role.replace('_', ' ')} in {label}) at step {self.step}: "
-            f"{wrong} of {y.size} values are not finite; {cause}"
+            scale = self.delayed.scale(site.name, site.fmt)
+            if self.training and not self.dry:
+                self.delayed.found[site.name] = largest
+        self.scales[site.name] = scale
+        return scale
+
+    def _scaled(self, x, site, scale):
+        factor, back = x.dtype.type(scale), x.dtype.type(1 / scale)
+        y = x * factor
+        quantize(y, site.fmt, out=y, **self._options(site))
+        y *= back
+        return y
+
+    def parameter(self, module, what):
+        """A parameter of a layer as its products read it."""
+        stored = self.parameters[f"{module}.{what}"]
+        if self.policy_of(module).master is None:
+            if self.dry:
+                self._look(stored, stored, "weights", self._site("weights", module, what))
+            return stored
+        return self(stored, "weights", module, what)
+
+    def gradient(self, module, what, value):
+        """Take the gradient of a parameter, rounded. value : a fresh array, which may be overwritten."""
+        rounded = self(value, "weight_gradients", module, f"{what}.gradient", own=True)
+        self.gradients[f"{module}.{what}"] = rounded
+
+    def kept(self, module, shape, rate):
+        """The mask of a dropout layer at this step."""
+        return kept_elements(self.seed, self.step, module, shape, rate)
+
+    def _look(self, x, y, role, site):
+        if self.bad is None and y.size and not all_finite(y):
+            self.bad = description(x, y, role, site, self.step)
+
+    # ---------------------------------------------------------------- products and sums
+    def _sums(self, module, what):
+        """(format, options) of the products of a layer, random words included; None where the carrier forms them."""
+        sums = self.policy_of(module).sums
+        if sums is None:
+            return None
+        fmt, options = sums
+        if any(str(options.get(r, "")).startswith("stochastic") for r in _ROUNDINGS):
+            stream = stream_of(self.step, f"{module}.{what}.sums")
+            options = {**options, "seed": self.seed, "stream": stream}
+        return fmt, options
+
+    def product(self, a, b, module, what, roles=("activations", "weights")):
+        """a @ b, in the carrier or with every product and sum rounded. roles : of a and b.
+
+        module, what : names of the layer and of the product.
+        """
+        sums = self._sums(module, what)
+        if sums is None:
+            return np.matmul(a, b)
+        return self._emulated(matmul, a, b, module, roles, sums)
+
+    def convolution(self, function, a, b, module, what, roles, *shape, **geometry):
+        """As `product` for a convolution of softfloat.contractions, by its name, and its gradients.
+
+        In the carrier, products are added by fma in sequence: no BLAS decides the order.
+        """
+        wide = self.policy.dtype == np.float64
+        plain = (binary64 if wide else binary32), {"product": None}
+        sums = self._sums(module, what) or plain
+        run = lambda a, b, fmt, **options: getattr(contractions, function)(  # noqa: E731
+            a, b, *shape, fmt, **geometry, **options
         )
+        return self._emulated(run, a, b, module, roles, sums)
+
+    def _emulated(self, run, a, b, module, roles, sums):
+        fmt, options = sums
+        back = None
+        if self.policy.scaling and self.policy_of(module).sums is not None:
+            # The unit sees codes, which the scale is no part of: the product is divided by it. Any power of two that
+            # makes values of the format of all elements gives the same codes up to their exponent.
+            (a, p), (b, q) = (
+                self._as_codes(x, role, module) for x, role in zip((a, b), roles, strict=True)
+            )
+            back = 1.0 / (p * q)
+        y = np.asarray(run(a, b, fmt, **options)).astype(self.policy.dtype, copy=False)
+        if back is not None and back != 1.0:
+            y *= y.dtype.type(back)
+        return y
+
+    def _as_codes(self, x, role, module):
+        fmt = self.policy_of(module).grid(role).fmt if role in SCALED_ROLES else None
+        scale = 1.0 if fmt is None else power_under(largest_magnitude(x), fmt)
+        return (x if scale == 1.0 else x * x.dtype.type(scale)), scale
+
+    def total(self, x, axis, module, what):
+        """Sum over axes, in the accumulator or the carrier: an engine only multiplies, and leaves sums to that."""
+        sums = self._sums(module, what)
+        if sums is None or "engine" in sums[1]:
+            return x.sum(axis=axis)
+        fmt, options = sums
+        options = {key: value for key, value in options.items() if key not in _OF_PRODUCTS}
+        return np.asarray(sum_rounded(x, fmt, axis, **options)).astype(x.dtype, copy=False)
+
+    def plus(self, x, y, module, what):
+        """x + y, in the carrier (and in place) or rounded to the accumulator."""
+        sums = self._sums(module, what)
+        if sums is None or "engine" in sums[1]:
+            x += y
+            return x
+        fmt, options = sums
+        options = {key: options[key] for key in ("rounding", "seed", "stream") if key in options}
+        if "stream" in options:
+            options["stream"] = stream_of(self.step, f"{module}.{what}.plus")
+        return np.asarray(add(x, y, fmt, **options)).astype(x.dtype, copy=False)
 
     # ---------------------------------------------------------------- the optimizer's operations
-    def momentum(self, factor, velocity, gradient, name):
-        """factor * velocity + gradient, rounded once to the optimizer's format."""
-        fmt = self.policy.grids["optimizer"]
-        plain = velocity * velocity.dtype.type(factor) + gradient
-        if fmt is None:
+    def momentum(self, factor, velocity, gradient, module, what):
+        """factor * velocity + gradient, rounded once to the optimizer's format. factor : in the carrier."""
+        site = self._site("optimizer", module, f"{what}.momentum")
+        factor = self.policy.dtype.type(factor)
+        plain = None
+        if site.fmt is None or self.monitor is not None:
+            plain = velocity * factor
+            plain += gradient
+        if site.fmt is None:
             result = plain
         else:
-            options = self._options(self.policy.rounding, name, fmt)
-            result = fma(velocity, float(factor), gradient, fmt, **options)
-            result = result.astype(self.policy.dtype, copy=False)
-        self._account(plain, result, "optimizer", name, fmt, 1.0)
+            result = fma(velocity, float(factor), gradient, site.fmt, **self._options(site))
+            result = np.asarray(result).astype(self.policy.dtype, copy=False)
+        if self.monitor is not None:
+            self.monitor.tensor(site.name, "optimizer", plain, result, site.fmt, self.step)
         return result
 
-    def change(self, gradient, lr, name):
-        """dw = -lr * gradient, rounded once to the update's format."""
-        fmt = self.policy.grids["update"]
-        dtype = self.policy.dtype
-        plain = gradient * dtype.type(-lr)
-        if fmt is None:
-            result = plain
+    def change(self, gradient, lr, module, what):
+        """dw = -lr * gradient, rounded once to the update's format. lr : in the carrier."""
+        site = self._site("update", module, f"{what}.change")
+        factor = self.policy.dtype.type(-lr)
+        if site.fmt is None:
+            result = gradient * factor
         else:
-            options = self._options(self.policy.rounding, name, fmt)
-            result = multiply(gradient, -float(lr), fmt, **options).astype(dtype, copy=False)
-        self._account(plain, result, "update", name, fmt, 1.0)
+            result = multiply(gradient, float(factor), site.fmt, **self._options(site))
+            result = np.asarray(result).astype(self.policy.dtype, copy=False)
+        if self.monitor is not None:
+            # Between samples the gradient, to which the range is 1 / lr as large, serves as well as the product.
+            due = self.monitor.due(self.step)
+            before, scale = (gradient * factor, 1.0) if due else (gradient, float(factor))
+            self.monitor.tensor(site.name, "update", before, result, site.fmt, self.step, scale)
         return result
 
-    def updated(self, weights, change, name):
+    def updated(self, weights, change, module, what):
         """w + dw, exact, rounded once to the format that the weights are stored in."""
-        fmt = self.policy.grids["stored"]
-        if fmt is None:
+        site = self._site("stored", module, f"{what}.updated")
+        if site.fmt is None:
             result = weights + change
         else:
-            options = self._options(self.policy.update_rounding, name, fmt)
-            result = add(weights, change, fmt, **options).astype(self.policy.dtype, copy=False)
+            result = add(weights, change, site.fmt, **self._options(site))
+            result = np.asarray(result).astype(self.policy.dtype, copy=False)
         if self.monitor is not None:
-            self.monitor.update(weights, change, result, self.step)
-        if self.bad is None and not np.isfinite(result).all():
-            self._describe(weights, result, "stored", name)
+            self.monitor.update(f"{module}.{what}", weights, change, result, self.step)
+        if self.bad is None and not all_finite(result):
+            self.bad = description(weights, result, "stored", site, self.step)
         return result
+
+
+_ROUNDINGS = ("rounding", "product_rounding")
+
+
+def description(x, y, role, site, step):
+    """What is wrong with a tensor that is not finite, for a report. x, y : before and after its rounding."""
+    label = "binary32" if site.fmt is None else site.fmt.label
+    wrong = y.size - int(np.count_nonzero(np.isfinite(y)))
+    finite = np.abs(x[np.isfinite(x)])
+    if finite.size == x.size:
+        cause = f"largest magnitude before rounding {finite.max():.6g}"
+        if site.fmt is not None:
+            cause += f", largest value of {label} {site.fmt.max:.6g}"
+    else:
+        cause = f"{x.size - finite.size} were not finite before rounding either"
+    return (
+        f"{site.name} ({role.replace('_', ' ')} in {label}) at step {step}: "
+        f"{wrong} of {y.size} values are not finite; {cause}"
+    )

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from softfloat.training._extras import need
-from softfloat.training.policy import DEFAULT_RECIPES, as_policy, custom_policy
+from softfloat.training.presets import DEFAULT_RECIPES, as_policy, custom_policy
 from softfloat.training.report import save_report
 from softfloat.training.run import run_recipes
 
@@ -22,6 +22,11 @@ FORMAT_OPTIONS = (
     "optimizer",
     "update",
     "master",
+    "product",
+    "accumulator",
+    "block",
+    "engine",
+    "kahan",
     "rounding",
     "update_rounding",
     "saturate",
@@ -55,8 +60,8 @@ def train_command(
     figure : True, or a function of (report, path) that draws; False or None: no figure, and then
         matplotlib is not needed.
     formats : weights, activations, logits, errors, weight_gradients, optimizer, update, master,
-        rounding, update_rounding, saturate, scaling, loss_scale: as in Policy. Any of them adds a
-        recipe "custom", by default beside fp32 alone.
+        product, accumulator, block, engine, kahan, rounding, update_rounding, saturate, scaling,
+        loss_scale: as in Policy. Any of them adds a recipe "custom", by default beside fp32 alone.
     Raises ValueError for options without meaning, ImportError that names the missing extra.
     """
     need("rich", "softfloat train", "cli")

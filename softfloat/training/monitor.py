@@ -1,17 +1,31 @@
-"""Monitor: what rounding did to the tensors of a run, counted per role as the run goes.
+"""Monitor: what rounding did to every tensor of a run, counted as the run goes.
 
-Counts are taken at every step, histograms at every `every`-th: cheap enough to leave on.
+Counts are of all elements at every step; histograms, signal-to-noise ratios and the record of single steps come from a
+sample of each tensor, at every `every`-th step: cheap enough to leave on, and no longer run takes more memory.
 """
+
+import collections
+import math
 
 import numpy as np
 
+from softfloat.training.kernels import (
+    COUNTED,
+    FLUSHED,
+    LAYOUTS,
+    NONZERO,
+    OVERFLOWED,
+    SATURATED,
+    count_lost,
+    count_rounded,
+)
 from softfloat.training.policy import ROLES
 
 BINS = 256  # one for each biased exponent of float32
 BIAS = 127
 COUNTS = ("values", "nonzero", "flushed", "overflowed", "saturated")
 _RATIO_ZERO = 256
-SAMPLE = 1 << 14  # elements of a tensor that a histogram looks at
+SAMPLE = 1 << 12  # elements of a tensor that a histogram looks at
 
 
 def exponent_counts(x):
@@ -31,67 +45,184 @@ def _sample(x):
     return flat[:: (flat.size // SAMPLE) | 1] if flat.size > SAMPLE else flat
 
 
-class Monitor:
-    """Counts per role; histograms of the exponents of every role, and of updates against weights.
+def range_of(fmt):
+    """Label, smallest positive, smallest normal and largest value of a format, as a dict."""
+    fixed = getattr(fmt, "is_fixed", False)
+    smallest = fmt.resolution if fixed else fmt.smallest_subnormal
+    normal = smallest if fixed else fmt.smallest_normal
+    return {
+        "format": fmt.label,
+        "smallest": smallest,
+        "smallest_normal": normal,
+        "largest": fmt.max,
+    }
 
-    counts[role] : dict of values rounded, nonzero (before), flushed (nonzero that became zero),
-        overflowed (beyond the format's range, and then infinite or NaN) and saturated (beyond it,
-        and held inside).
-    updates, lost : elements updated with dw != 0, and those of them with w + dw == w.
-    histograms[role] : (256,) counts of exponents before rounding, of a sample of large tensors;
-        `unscaled` the same for errors without loss scale.
+
+class Account:
+    """What was counted of one tensor.
+
+    role : of the tensor.   range : `range_of` its format, None if it is not rounded.   values : elements so far.
+    counts : of nonzero, flushed, saturated and overflowed elements, in the order of softfloat.training.kernels.
+    histogram, unscaled : (256,) exponents before rounding, with the loss scale and without.
+    signal, noise : sums of squares of sampled values and of their changes.   updates, lost : as in Monitor.
     """
 
-    def __init__(self, every=16):
+    def __init__(self, role, fmt):
+        self.role = role
+        self.range = None if fmt is None else range_of(fmt)
+        self.values = 0
+        self.counts = np.zeros(COUNTED, np.int64)
+        self.histogram = np.zeros(BINS, np.int64)
+        self.unscaled = np.zeros(BINS, np.int64)
+        self.signal = self.noise = 0.0
+        self.updates = self.lost = 0
+        self.ends = {}  # magnitudes of the range's two ends, as bits, by scale
+
+    @property
+    def snr(self):
+        """Signal-to-noise ratio of the rounding in decibels: infinite if nothing moved, NaN if nothing was sampled."""
+        return decibels(self.signal, self.noise)
+
+    def share(self, what):
+        """Flushed (of the nonzero), overflowed or saturated elements (of all), as a share in 0..1."""
+        which = {"flushed": FLUSHED, "overflowed": OVERFLOWED, "saturated": SATURATED}[what]
+        of = int(self.counts[NONZERO]) if what == "flushed" else self.values
+        return int(self.counts[which]) / of if of else 0.0
+
+
+def decibels(signal, noise):
+    if not signal:
+        return math.nan
+    return 10 * math.log10(signal / noise) if noise else math.inf
+
+
+class Monitor:
+    """Counts per tensor and per role; histograms of exponents, of every tensor and of updates against weights.
+
+    every : steps from one sample to the next.   keep : how many rows `record` holds, the oldest go first.
+
+    tensors[name] : an Account; weights that are updated have one of role "stored", with updates (elements with dw != 0)
+        and lost (those of them with w + dw == w).
+    counts[role], histograms[role], unscaled, updates, lost : sums over tensors; counts are of values rounded, nonzero
+        (before), flushed (nonzero that became zero), overflowed (beyond the format's range, and then infinite or NaN)
+        and saturated (beyond it, and held inside).
+    record : rows (step, name, flushed, saturated, overflowed, snr) of the sampled steps, counts of that step, snr in
+        decibels; for updates the row is (step, name, moved, lost, None, None).
+    """
+
+    def __init__(self, every=16, keep=1 << 14):
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every must be a positive integer, got {every!r}")
         self.every = every
-        self.counts = {role: dict.fromkeys(COUNTS, 0) for role in ROLES}
-        self.updates = 0
-        self.lost = 0
-        self.histograms = {role: np.zeros(BINS, np.int64) for role in ROLES}
-        self.unscaled = np.zeros(BINS, np.int64)
+        self.tensors = {}
         self.ratios = np.zeros(2 * _RATIO_ZERO, np.int64)
+        self.record = collections.deque(maxlen=keep)
 
-    def tensor(self, role, before, after, fmt, step, scale=1.0, loss_scale=1.0, ends=None):
+    def _account(self, name, role, fmt):
+        try:
+            return self.tensors[name]
+        except KeyError:
+            account = self.tensors[name] = Account(role, fmt)
+            return account
+
+    def due(self, step):
+        """Whether a step is one of those that are sampled."""
+        return step % self.every == 0
+
+    def tensor(self, name, role, before, after, fmt, step, scale=1.0, loss_scale=1.0):
         """Count one tensor before and after its rounding to fmt; None: it was not rounded.
 
-        scale : the factor of the tensor while it was rounded.   loss_scale : that of the errors.
-        ends : smallest and largest value of `after`, where they are known.
+        scale : the factor of `before` while it was rounded.   loss_scale : that of the errors.
         """
+        account = self._account(name, role, fmt)
+        due = self.due(step)
+        if not due and fmt is None:
+            return
+        earlier = account.counts.copy() if due else None
         if fmt is not None and before.size:
-            counts = self.counts[role]
-            nonzero = int(np.count_nonzero(before != 0))  # twice as fast as without the comparison
-            counts["values"] += before.size
-            counts["nonzero"] += nonzero
-            counts["flushed"] += nonzero - int(np.count_nonzero(after != 0))
-            low, high = ends or (after.min(), after.max())
-            # What went beyond the range is at its end now, infinite or NaN, unless it was wrapped.
-            inside = fmt.min / scale < low and high < fmt.max / scale
-            if not inside or getattr(fmt, "overflow", None) == "wrap":
-                self._count_beyond(counts, before, after, fmt.min / scale, fmt.max / scale)
-        if step % self.every == 0:
-            sample = _sample(before)
-            self.histograms[role] += exponent_counts(sample)
-            if role == "errors":
-                self.unscaled += exponent_counts(sample / sample.dtype.type(loss_scale))
+            account.values += before.size
+            layout = LAYOUTS[after.dtype]
+            if scale not in account.ends:
+                if len(account.ends) > 64:
+                    account.ends.clear()
+                with np.errstate(over="ignore"):  # of a scale so small that all is inside
+                    ends = [layout.of(end / scale) for end in (fmt.max, fmt.min)]
+                account.ends[scale] = ends if scale > 0 else ends[::-1]
+            bits = layout.bits(before.astype(after.dtype, copy=False)), layout.bits(after)
+            count_rounded(*bits, layout.infinity, *account.ends[scale], account.counts)
+        if due:
+            self._look(account, name, before, after, step, loss_scale, earlier)
 
-    def _count_beyond(self, counts, before, after, low, high):
-        beyond = np.isfinite(before) & ((before < low) | (before > high))
-        held = int(np.count_nonzero(beyond & np.isfinite(after)))
-        counts["saturated"] += held
-        counts["overflowed"] += int(np.count_nonzero(beyond)) - held
+    def _look(self, account, name, before, after, step, loss_scale, earlier):
+        x, y = _sample(before), _sample(after)
+        account.histogram += exponent_counts(x)
+        if account.role == "errors":
+            account.unscaled += exponent_counts(x / x.dtype.type(loss_scale))
+        with np.errstate(all="ignore"):
+            x, moved = x.astype(np.float64), np.subtract(y, x, dtype=np.float64)
+        fine = np.isfinite(moved)
+        x, moved = x[fine], moved[fine]
+        signal, noise = float(x @ x), float(moved @ moved)
+        account.signal += signal
+        account.noise += noise
+        new = [int(n) for n in account.counts - earlier]
+        self.record.append(
+            (step, name, new[FLUSHED], new[SATURATED], new[OVERFLOWED], decibels(signal, noise))
+        )
 
-    def update(self, weights, change, updated, step):
-        """Count the update of one tensor: w, dw and the rounded w + dw."""
-        moving = change != 0
-        self.updates += int(np.count_nonzero(moving))
-        self.lost += int(np.count_nonzero(moving & (updated == weights)))
-        if step % self.every == 0:
+    def update(self, name, weights, change, updated, step):
+        """Count the update of one parameter: w, dw and the rounded w + dw."""
+        account = self._account(name, "stored", None)
+        bits = [LAYOUTS[updated.dtype].bits(a) for a in (weights, change, updated)]
+        moved, lost = count_lost(*bits)
+        account.updates += moved
+        account.lost += lost
+        if self.due(step):
             w, dw = (_sample(a).astype(np.float32) for a in (weights, change))
             both = (w != 0) & (dw != 0)
             w, dw = (a[both].view(np.int32) >> 23 & 0xFF for a in (w, dw))
             self.ratios += np.bincount(dw - w + _RATIO_ZERO, minlength=2 * _RATIO_ZERO)
+            self.record.append((step, name, moved, lost, None, None))
+
+    # ---------------------------------------------------------------- sums over tensors
+    def _of(self, *roles):
+        return [a for a in self.tensors.values() if a.role in (roles or ROLES)]
+
+    @property
+    def counts(self):
+        """{role: {what: count}}."""
+        found = {}
+        for role in ROLES:
+            total = sum((a.counts for a in self._of(role)), np.zeros(COUNTED, np.int64))
+            found[role] = {
+                "values": sum(a.values for a in self._of(role)),
+                "nonzero": int(total[NONZERO]),
+                "flushed": int(total[FLUSHED]),
+                "overflowed": int(total[OVERFLOWED]),
+                "saturated": int(total[SATURATED]),
+            }
+        return found
+
+    @property
+    def histograms(self):
+        """{role: (256,) counts of exponents}."""
+        empty = np.zeros(BINS, np.int64)
+        return {role: sum((a.histogram for a in self._of(role)), empty) for role in ROLES}
+
+    @property
+    def unscaled(self):
+        """(256,) counts of the exponents of errors without the loss scale."""
+        return sum((a.unscaled for a in self._of("errors")), np.zeros(BINS, np.int64))
+
+    @property
+    def updates(self):
+        """Elements updated with dw != 0."""
+        return sum(a.updates for a in self.tensors.values())
+
+    @property
+    def lost(self):
+        """Those of them with w + dw == w."""
+        return sum(a.lost for a in self.tensors.values())
 
     @property
     def median_ratio(self):
@@ -103,11 +234,35 @@ class Monitor:
 
     def percent(self, what, *roles):
         """Share of flushed, overflowed or saturated values in percent, of these roles or all."""
-        chosen = [self.counts[role] for role in roles or ROLES]
+        counts = self.counts
+        chosen = [counts[role] for role in roles or ROLES]
         of = sum(c["nonzero" if what == "flushed" else "values"] for c in chosen)
         return 100.0 * sum(c[what] for c in chosen) / of if of else 0.0
 
     @property
     def lost_percent(self):
         """Share of updates lost, in percent."""
-        return 100.0 * self.lost / self.updates if self.updates else 0.0
+        updates = self.updates
+        return 100.0 * self.lost / updates if updates else 0.0
+
+    # ---------------------------------------------------------------- state
+    def state_dict(self):
+        """The whole account, so that a resumed run goes on counting."""
+        held = ("role", "range", "values", "counts", "histogram", "unscaled", "signal", "noise")
+        tensors = {
+            name: {f: getattr(a, f) for f in (*held, "updates", "lost")}
+            for name, a in self.tensors.items()
+        }
+        rows = [list(row) for row in self.record]
+        return {"every": self.every, "tensors": tensors, "ratios": self.ratios, "record": rows}
+
+    def load_state_dict(self, state):
+        self.every = int(state["every"])
+        self.ratios = np.array(state["ratios"], np.int64)
+        self.record = collections.deque(map(tuple, state["record"]), maxlen=self.record.maxlen)
+        self.tensors = {}
+        for name, fields in state["tensors"].items():
+            account = self.tensors[name] = Account(fields["role"], None)
+            for field, value in fields.items():
+                own = np.array(value, np.int64) if isinstance(value, np.ndarray) else value
+                setattr(account, field, own)

@@ -1,18 +1,17 @@
-"""Policy: the format and the rounding of every tensor of a training step; and the named recipes.
+"""Policy: the format and the rounding of every tensor, and of every multiply-add, of a training step.
 
-A step of training touches seven kinds of tensor, the roles: the weights that the products read, the
-activations, the logits, the errors (gradients of the loss with respect to activations), the weight
-gradients, the optimizer's state and the update. A policy gives each a format. Products and sums
-inside a layer run in the carrier (float32) and are rounded once, where the tensor leaves the layer.
-
-Sources: Micikevicius et al., Mixed Precision Training (2018); Zamirai et al., Revisiting BFloat16
-Training (2020); Micikevicius et al., FP8 Formats for Deep Learning (2022).
+A step touches seven kinds of tensor, the roles: the weights that the products read, the activations, the logits, the
+errors (gradients of the loss with respect to activations), the weight gradients, the optimizer's state and the update.
+A policy gives each a format. There are two depths: products and sums inside a layer run in the carrier (float32, by
+BLAS) and are rounded once, where the tensor leaves the layer; or, with `accumulator` or `engine`, every product and
+every sum is rounded. softfloat.training.presets has the named recipes.
 """
 
+import functools
 import re
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,36 +21,61 @@ from softfloat.rounding import as_rounding
 PASSES = ("weights", "activations", "logits", "errors", "weight_gradients")  # forward and backward
 ROLES = (*PASSES, "optimizer", "update")
 SCALED_ROLES = ("weights", "activations", "errors")  # operands of products, which scaling= is for
+SCALINGS = (None, "current", "delayed")
+_SPECS = (*ROLES, "master", "product", "accumulator")
+# What the whole run shares: an override cannot change it for one layer.
+_COMMON = ("name", "loss_scale", "source", "overrides", "amax_history", "margin", "scaling")
 _FIXED = re.compile(r"(U?)Q(\d+)\.(\d+)$", re.IGNORECASE)
 _PLAIN = ("none", "fp32", "float32", "binary32")
+
+
+class Spec(NamedTuple):
+    """A format with a rounding of its own: what (format, rounding) becomes."""
+
+    fmt: Any
+    rounding: str
+
+    @property
+    def label(self):
+        return f"{self.fmt.label} {self.rounding}"
+
+
+class Grid(NamedTuple):
+    """Where the values of a role lie and how they get there. fmt None: the carrier itself, nothing is rounded."""
+
+    fmt: Any
+    rounding: str
 
 
 @dataclass(frozen=True)
 class Policy:
     """The formats and roundings of one training recipe. A format left at None is plain float32.
 
-    weights : what the forward and backward products read.   activations : inputs and outputs of
-        hidden layers.
-    logits : output of the last layer.   errors : gradients with respect to activations, times the
-        loss scale.
+    weights : what the forward and backward products read.   activations : inputs and outputs of hidden layers.
+    logits : output of the last layer.   errors : gradients with respect to activations, times the loss scale.
     weight_gradients : gradients with respect to weights and biases, times the loss scale.
-    optimizer : the momentum.   update : the change dw = -lr * gradient, before it is added.
-    master : format of the copy of the weights that the updates go to; None: there is no such copy,
-        and the updates go to the weights themselves, in the format `weights`.
-    rounding : of every tensor but the updated weight.   update_rounding : of w + dw, added exactly
-        and rounded once.
-    saturate : as in `quantize`.
-    scaling : None, or "current": weights, activations and errors are multiplied, each tensor, by
-        the power of two that brings its largest magnitude under the format's largest value,
-        rounded, and divided again.
+    optimizer : momentum, moments and Kahan compensation.   update : the change dw, before it is added to the weights.
+    master : format of the copy of the weights that the updates go to; None: there is no such copy, and the updates go
+        to the weights themselves, in the format `weights`.
+    accumulator : None: products run in the carrier; a format: every sum is rounded to it, in sequence, or in blocks of
+        `block` terms.   product : "rounded" to the accumulator (default), "exact", or a format.
+    engine : a softfloat.engines.Engine (or the name of a preset), which says how products are formed and added.
+    rounding : of every tensor but the updated weight.   update_rounding : of w + dw, added exactly and rounded once.
+    saturate : as in `quantize`, for tensors.   kahan : whether w + dw is compensated (Zamirai et al. 2020).
+    scaling : None, "current" or "delayed": weights, activations and errors are multiplied, each tensor, by a power of
+        two, rounded, and divided again. "current": the power that brings the tensor's largest magnitude under the
+        format's largest value. "delayed": the one that fits the largest magnitude of the last `amax_history` steps,
+        over 2**margin.
     loss_scale : None, a number (constant) or "dynamic" (`LossScaler`).
+    overrides : {pattern: {field: value}}, for the layers whose name matches; see `at`.
     source : where the recipe comes from.
 
-    Formats are what `as_format` takes, FixedPoint, and "Q3.12", its label: 3 bits before and 12
-    after the point. Raises ValueError for a combination without meaning.
+    Formats are what `as_format` takes, FixedPoint, "Q3.12", its label (3 bits before and 12 after the point), and pairs
+    (format, rounding), where the rounding is one of the role's own. Raises ValueError for what has no meaning.
 
-    >>> Policy("mine", weights="bfloat16", master="binary32").stored.label
-    'binary32'
+    >>> policy = Policy("mine", weights="bfloat16", master="binary32", overrides={"head": {"weights": None}})
+    >>> policy.stored.label, policy.at("head").weights
+    ('binary32', None)
     """
 
     name: str = "custom"
@@ -63,61 +87,196 @@ class Policy:
     optimizer: Any = None
     update: Any = None
     master: Any = None
+    product: Any = "rounded"
+    accumulator: Any = None
+    block: int | None = None
+    engine: Any = None
     rounding: str = "ties_to_even"
     update_rounding: str = "ties_to_even"
     saturate: Any = False
+    kahan: bool = False
     scaling: str | None = None
+    amax_history: int = 1024
+    margin: int = 0
     loss_scale: Any = None
+    overrides: Any = ()
     source: str = field(default="", compare=False)
 
     def __post_init__(self):
-        for role in (*ROLES, "master"):
-            object.__setattr__(self, role, _as_tensor_format(getattr(self, role)))
+        put = functools.partial(object.__setattr__, self)
+        for role in (*ROLES, "master", "accumulator"):
+            put(role, _as_spec(getattr(self, role)))
+        if self.product not in ("rounded", "exact"):
+            put("product", _as_spec(self.product) or "rounded")
         for name in ("rounding", "update_rounding"):
-            object.__setattr__(self, name, str(as_rounding(getattr(self, name))))
-        object.__setattr__(self, "loss_scale", _as_loss_scale(self.loss_scale))
-        if self.scaling not in (None, "current"):
-            raise ValueError(f'scaling must be None or "current", got {self.scaling!r}')
+            put(name, str(as_rounding(getattr(self, name))))
+        put("engine", _as_engine(self.engine))
+        put("loss_scale", _as_loss_scale(self.loss_scale))
+        self._check_numbers()
+        self._check_meaning()
+        put("overrides", self._checked_overrides())
+
+    def _check_numbers(self):
+        limits = {"block": (1, 1 << 31), "amax_history": (1, 1 << 20), "margin": (-64, 64)}
+        for name, (low, high) in limits.items():
+            value = getattr(self, name)
+            if value is None and name == "block":
+                continue
+            whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+            if not whole or not low <= value <= high:
+                raise ValueError(f"{name} must be an integer in {low}..{high}, got {value!r}")
+        if not isinstance(self.kahan, (bool, np.bool_)):
+            raise ValueError(f"kahan must be True or False, got {self.kahan!r}")
+
+    def _check_meaning(self):
+        mine = f"policy {self.name!r}"
+        if self.scaling not in SCALINGS:
+            raise ValueError(f'scaling must be None, "current" or "delayed", got {self.scaling!r}')
         if self.scaling and self.weights is not None and self.master is None:
             raise ValueError(
-                f'policy {self.name!r}: scaling="current" changes the grid of the weights at every '
-                'step, so the updates need a copy of their own: give master="binary32"'
+                f"{mine}: scaling={self.scaling!r} changes the grid of the weights at every step, so the updates need "
+                'a copy of their own: give master="binary32"'
             )
+        if self.engine is not None and (self.accumulator is not None or self.block is not None):
+            raise ValueError(
+                f"{mine}: an engine says how to add; leave accumulator= and block= out"
+            )
+        if self.accumulator is None and (self.product != "rounded" or self.block is not None):
+            raise ValueError(
+                f"{mine}: product= and block= go with accumulator=, the format of the sums; without one, products run "
+                "in float32 and are not rounded one by one"
+            )
+
+    def _checked_overrides(self):
+        given = self.overrides
+        pairs = given.items() if isinstance(given, dict) else given
+        known = [f.name for f in fields(self) if f.name not in _COMMON]
+        checked = []
+        for pattern, changes in pairs:
+            changes = dict(changes)
+            for name in changes:
+                if name not in known:
+                    raise ValueError(
+                        f"policy {self.name!r}: {name!r} cannot be set for {pattern!r} alone; known: {', '.join(known)}"
+                    )
+            one = replace(self, overrides=(), **changes)  # which checks them
+            checked.append((str(pattern), tuple((name, getattr(one, name)) for name in changes)))
+        return tuple(checked)
+
+    def at(self, module, op=None):
+        """The policy of one layer: that of the run, changed by each override that matches, in their order.
+
+        module : the layer's name, a path such as "blocks.0.attention".   op : the kind of operation, such as "linear".
+        A pattern is one for fnmatch on the name, and after a colon one on the op: "blocks.*", "*:layer_norm".
+        """
+        return _at(self, module, op) if self.overrides else self
 
     @property
     def stored(self):
         """Format of the weights that are updated: of the master copy if there is one."""
-        return self.weights if self.master is None else self.master
+        return _format(self.weights if self.master is None else self.master)
 
-    @cached_property
+    @functools.cached_property
     def dtype(self):
         """float32, or float64 where a format of the policy does not fit in float32."""
-        named = [getattr(self, role) for role in (*ROLES, "master")]
-        wide = any(f is not None and np.dtype(f.carrier) == np.float64 for f in named)
+        named = [getattr(self, name) for name in (*_SPECS, "engine")]
+        named += [value for _, changes in self.overrides for _, value in changes]
+        wide = any(_carrier(value) == np.float64 for value in named)
         return np.dtype(np.float64 if wide else np.float32)
 
-    @cached_property
+    @functools.cached_property
     def grids(self):
         """A dict from role to format; None where the carrier itself is that format.
 
         A role of its own is "stored", the weights that the optimizer updates.
         """
+        return {role: self.grid(role).fmt for role in (*ROLES, "stored")}
+
+    def grid(self, role):
+        """The Grid of a role, "stored" among them."""
         carrier = binary64 if self.dtype == np.float64 else binary32
-        wanted = {role: getattr(self, role) or binary32 for role in ROLES}
-        wanted["stored"] = self.stored or binary32
-        return {role: None if fmt == carrier else fmt for role, fmt in wanted.items()}
+        if role == "stored":
+            value, rounding = (
+                (self.weights if self.master is None else self.master),
+                self.update_rounding,
+            )
+        else:
+            value, rounding = getattr(self, role), self.rounding
+        if isinstance(value, Spec):
+            value, rounding = value
+        fmt = binary32 if value is None else value
+        return Grid(None if fmt == carrier else fmt, rounding)
+
+    @functools.cached_property
+    def sums(self):
+        """(format, options) for softfloat.matmul where every multiply-add is rounded, else None."""
+        if self.engine is not None:
+            return self.engine.acc, {"engine": self.engine}
+        if self.accumulator is None:
+            return None
+        fmt, rounding = self._of(self.accumulator)
+        options = {"rounding": rounding}
+        if self.block is not None:
+            options.update(order="blocked", block=int(self.block))
+        if self.product == "exact":
+            options["product"] = None
+        elif self.product != "rounded":
+            options["product"], options["product_rounding"] = self._of(self.product)
+        return fmt, options
+
+    def _of(self, value):
+        return tuple(value) if isinstance(value, Spec) else (value, self.rounding)
 
     def labels(self):
         """A dict of what the policy says, in words, for tables and files."""
         words = {}
         for f in fields(self):
             value = getattr(self, f.name)
-            if f.name in ROLES:
-                value = "binary32" if value is None else value.label
-            elif f.name == "master":
-                value = None if value is None else value.label
-            words[f.name] = value
+            if f.name in ROLES and value is None:
+                value = "binary32"
+            elif f.name == "overrides":
+                value = {p: {k: _word(v) for k, v in changes} for p, changes in value}
+            words[f.name] = _word(value)
         return words
+
+
+def _word(value):
+    return getattr(value, "label", None) or getattr(value, "name", None) or value
+
+
+@functools.lru_cache(maxsize=4096)
+def _at(policy, module, op):
+    changes = {}
+    for pattern, changed in policy.overrides:
+        where, _, kind = pattern.partition(":")
+        if fnmatchcase(module, where or "*") and fnmatchcase(op or "", kind or "*"):
+            changes.update(changed)
+    if not changes:
+        return policy
+    own = replace(policy, overrides=(), **changes)
+    own.__dict__["dtype"] = policy.dtype  # one carrier for the whole run
+    return own
+
+
+def _format(value):
+    return value.fmt if isinstance(value, Spec) else value
+
+
+def _carrier(value):
+    value = _format(value)
+    fmt = getattr(value, "acc", value)
+    return np.dtype(fmt.carrier) if hasattr(fmt, "carrier") else None
+
+
+def _as_spec(value):
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(
+                f"a format with its rounding is a pair (format, rounding), got {value!r}"
+            )
+        fmt, rounding = value
+        return Spec(_as_tensor_format(fmt) or binary32, str(as_rounding(rounding)))
+    return _as_tensor_format(value)
 
 
 def _as_tensor_format(value):
@@ -131,6 +290,23 @@ def _as_tensor_format(value):
 
         return FixedPoint(int(fixed[2]), int(fixed[3]), signed=not fixed[1])
     return as_format(value)
+
+
+def _as_engine(value):
+    if value is None:
+        return None
+    from softfloat import engines  # many presets: loaded by those who ask for one
+
+    if isinstance(value, str):
+        known = engines.presets()
+        if value not in known:
+            raise ValueError(f"unknown engine {value!r}; known: {', '.join(known)}")
+        return known[value]
+    if not isinstance(value, engines.Engine):
+        raise ValueError(
+            f'engine must be an Engine or the name of one, such as "h100_fp8", got {value!r}'
+        )
+    return value
 
 
 def _as_loss_scale(value):
@@ -148,65 +324,3 @@ def _as_loss_scale(value):
     if not 0 < value < float("inf"):
         raise ValueError('loss_scale must be None, "dynamic" or a positive number such as 1024')
     return float(value)
-
-
-def _everywhere(fmt, **changes):
-    return {**dict.fromkeys(ROLES, fmt), **changes}
-
-
-def _presets():
-    recipes = [
-        Policy("fp32", source="IEEE binary32 everywhere: the reference"),
-        Policy("tf32", **dict.fromkeys(("weights", "activations", "errors"), "tf32"),
-               master="binary32", source="NVIDIA A100 (2020): operands of products in tf32"),
-        Policy("pure_binary16", **_everywhere("binary16"), source="binary16 everywhere"),
-        Policy("pure_bfloat16", **_everywhere("bfloat16"), source="bfloat16 everywhere"),
-        Policy("bfloat16_stochastic", **_everywhere("bfloat16", update_rounding="stochastic"),
-               source="bfloat16 everywhere, w + dw rounded stochastically (Zamirai et al. 2020)"),
-        Policy("mixed_binary16", **dict.fromkeys(PASSES, "binary16"), master="binary32",
-               loss_scale="dynamic", source="Micikevicius et al. (2018)"),
-        Policy("mixed_bfloat16", **dict.fromkeys(PASSES, "bfloat16"), master="binary32",
-               source="Micikevicius et al. (2018), with bfloat16: no loss scale needed"),
-        Policy("fp8_hybrid", weights="float8_e4m3fn", activations="float8_e4m3fn",
-               errors="float8_e5m2", logits="bfloat16", master="binary32", saturate=True,
-               scaling="current",
-               source="OCP FP8, E4M3 (fn) forward and E5M2 backward (Micikevicius et al. 2022)"),
-    ]  # fmt: skip
-    return {recipe.name: recipe for recipe in recipes}
-
-
-PRESETS = _presets()
-DEFAULT_RECIPES = (
-    "fp32",
-    "pure_binary16",
-    "pure_bfloat16",
-    "bfloat16_stochastic",
-    "mixed_binary16",
-    "fp8_hybrid",
-)
-
-
-def as_policy(recipe):
-    """The Policy of that name, or the Policy given. Raises ValueError that lists the names."""
-    if isinstance(recipe, Policy):
-        return recipe
-    name = str(recipe).strip().replace("-", "_")
-    if name in PRESETS:
-        return PRESETS[name]
-    raise ValueError(f"unknown recipe {recipe!r}; known: {', '.join(PRESETS)}")
-
-
-def custom_policy(name="custom", **options):
-    """A Policy from options, those that are None left out, as the command line has them.
-
-    What is not given follows what is: logits the activations; without a master copy, the
-    optimizer's state and the update the weights; update_rounding the rounding.
-    """
-    given = {key: value for key, value in options.items() if value is not None}
-    given.setdefault("logits", given.get("activations"))
-    if "master" not in given:
-        for role in ("optimizer", "update"):
-            given.setdefault(role, given.get("weights"))
-    if "update_rounding" not in given and "rounding" in given:
-        given["update_rounding"] = given["rounding"]
-    return replace(Policy(name), **given)

@@ -1,9 +1,7 @@
-"""Training runs: one step under a policy, one run, and all recipes one after the other.
+"""Training runs: one run under a policy on a data set, and all recipes one after the other.
 
-The same seed gives the same bits: initial weights, the order of images and every random bit of
-rounding are functions of the seed. The products are NumPy's; where threadpoolctl is installed
-(scikit-learn brings it) they run on one thread, so that the number of threads cannot change a sum.
-Another BLAS, or another kind of processor, may sum in another order.
+The same seed gives the same bits: initial weights, the order of images and every random bit of rounding are functions
+of the seed.
 """
 
 import contextlib
@@ -15,25 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from softfloat.training.cast import Caster
 from softfloat.training.data import Dataset, load
-from softfloat.training.monitor import BIAS, Monitor
-from softfloat.training.network import (
-    SGD,
-    Network,
-    permutation,
-    raw_words,
-    softmax_cross_entropy,
-)
-from softfloat.training.policy import DEFAULT_RECIPES, ROLES, as_policy
-from softfloat.training.scaler import LossScaler
+from softfloat.training.monitor import BIAS, Monitor, range_of
+from softfloat.training.optimizers import SGD
+from softfloat.training.policy import ROLES
+from softfloat.training.presets import DEFAULT_RECIPES, as_policy
+from softfloat.training.trainer import DivergenceError, Trainer
+from softfloat.training.words import ORDER, permutation, raw_words
 
 DEFAULT_EPOCHS = {"digits": 40, "fashion-mnist": 2}
-EVALUATION = 1 << 30  # first step of evaluation, which so shares no random word with training
-
-
-class DivergenceError(ArithmeticError):
-    """The loss is not finite; the message names the first tensor that went bad."""
 
 
 @dataclass(frozen=True)
@@ -72,75 +60,6 @@ def _count(name, value, low, high):
     if not low <= value <= high:
         raise ValueError(f"{name} must be in {low}..{high}, got {value}")
     return int(value)
-
-
-class Trainer:
-    """A network, its parameters and everything that a step changes.
-
-    `parameters` are the stored weights: the master copy where the policy has one.
-    """
-
-    def __init__(self, policy, sizes, *, lr=1e-3, momentum=0.0, seed=0, monitor=None):
-        self.policy = as_policy(policy)
-        self.network = Network(sizes)
-        self.optimizer = SGD(lr, momentum)
-        self.cast = Caster(self.policy, seed, monitor)
-        self.scaler = None
-        if self.policy.loss_scale == "dynamic":
-            self.scaler = LossScaler()
-        elif self.policy.loss_scale is not None:
-            self.scaler = LossScaler(self.policy.loss_scale, dynamic=False)
-        self.steps = 0
-        initial = self.network.initial(seed)
-        quiet = Caster(self.policy, seed)
-        self.parameters = {
-            key: quiet(value.astype(self.policy.dtype), "stored", f"{key}.initial")
-            for key, value in initial.items()
-        }
-
-    def step(self, images, labels):
-        """One step of gradient descent on a batch: the loss before it. Raises DivergenceError."""
-        cast, scaler = self.cast, self.scaler
-        cast.step = self.steps
-        cast.loss_scale = scale = 1.0 if scaler is None else scaler.scale
-        with np.errstate(all="ignore"):
-            logits = self.network.forward(
-                images.astype(self.policy.dtype, copy=False), self.parameters, cast
-            )
-            loss, gradient = softmax_cross_entropy(logits, labels)
-            if not math.isfinite(loss):
-                raise DivergenceError(self._diagnosis(loss))
-            gradients = self.network.backward(gradient * gradient.dtype.type(scale), cast)
-            finite = True
-            if scaler is not None:
-                gradients, finite = scaler.unscale(gradients)
-                scaler.update(finite)
-            if finite:
-                self.optimizer.step(self.parameters, gradients, cast)
-            else:
-                cast.bad = None  # a skipped step leaves no trace in the weights
-        self.steps += 1
-        return loss
-
-    def _diagnosis(self, loss):
-        bad = self.cast.bad or "none was seen; the loss itself overflowed"
-        return (
-            f"stopped at step {self.steps}: the loss is {loss}. First tensor that went bad: {bad}"
-        )
-
-    def evaluate(self, images, labels, block=4096):
-        """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted."""
-        cast = Caster(self.policy, self.cast.seed)
-        total, right = 0.0, 0
-        with np.errstate(all="ignore"):
-            for k, start in enumerate(range(0, len(labels), block)):
-                cast.step = EVALUATION + k
-                x = images[start : start + block].astype(self.policy.dtype, copy=False)
-                y = labels[start : start + block]
-                logits = self.network.forward(x, self.parameters, cast)
-                total += softmax_cross_entropy(logits, y)[0] * len(y)
-                right += int(np.count_nonzero(logits.argmax(axis=1) == y))
-        return total / len(labels), right / len(labels)
 
 
 @dataclass
@@ -247,18 +166,6 @@ def _consequence(exponent):
     )
 
 
-@contextlib.contextmanager
-def one_blas_thread():
-    """NumPy's products on one thread, if threadpoolctl is there to ask for it."""
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
-        yield False
-        return
-    with threadpool_limits(limits=1, user_api="blas"):
-        yield True
-
-
 def train(policy, data="digits", *, settings=None, progress=None):
     """Train one recipe. Returns a Run; a loss that is not finite ends it with status "diverged".
 
@@ -268,8 +175,7 @@ def train(policy, data="digits", *, settings=None, progress=None):
     policy = as_policy(policy)
     settings = Settings() if settings is None else settings
     data = data if isinstance(data, Dataset) else load(data, settings.data_dir)
-    with one_blas_thread():
-        return _train(policy, data, settings, progress)
+    return _train(policy, data, settings, progress)
 
 
 def _train(policy, data, settings, progress):
@@ -285,7 +191,7 @@ def _train(policy, data, settings, progress):
     run = Run(policy.name, formats=_plain(policy.labels()), settings=_plain(asdict(settings)))
     try:
         for epoch in range(settings.epochs):
-            order = permutation(raw_words(settings.seed, 1, epoch), len(data.labels))
+            order = permutation(raw_words(settings.seed, ORDER, epoch), len(data.labels))
             total = 0.0
             for k in range(per_epoch):
                 chosen = order[k * batch : (k + 1) * batch]
@@ -335,19 +241,6 @@ def _close_account(run, trainer, monitor):
     run.histograms["errors_unscaled"] = _sparse(monitor.unscaled)
     grids = trainer.policy.grids
     run.ranges = {role: range_of(grids[role]) for role in ROLES if grids[role] is not None}
-
-
-def range_of(fmt):
-    """Label, smallest positive, smallest normal and largest value of a format, as a dict."""
-    fixed = getattr(fmt, "is_fixed", False)
-    smallest = fmt.resolution if fixed else fmt.smallest_subnormal
-    normal = smallest if fixed else fmt.smallest_normal
-    return {
-        "format": fmt.label,
-        "smallest": smallest,
-        "smallest_normal": normal,
-        "largest": fmt.max,
-    }
 
 
 def _sparse(counts):

@@ -65,14 +65,15 @@ class LossScaler:
     def unscale(self, gradients):
         """(the gradients divided by the scale, whether all of them are finite).
 
-        gradients : a list of arrays, or a dict of them; they are not changed. Where the scale is a
-            power of two, the division is exact.
+        gradients : a list of arrays, or a dict of them; they are not changed. As in GradScaler, they
+            are multiplied by the scale's reciprocal, a float32: exact for a power of two.
         """
         named = isinstance(gradients, dict)
         values = list(gradients.values()) if named else list(gradients)
         finite = all(bool(np.isfinite(g).all()) for g in values)
         with np.errstate(all="ignore"):
-            values = [np.divide(g, self.scale) for g in values]
+            inverse = float(np.float32(1.0 / self.scale))
+            values = [np.multiply(g, inverse) for g in values]
         return (dict(zip(gradients, values, strict=True)) if named else values), finite
 
     def update(self, finite):

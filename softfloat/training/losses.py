@@ -1,0 +1,32 @@
+"""Losses and their gradients, in the carrier: rounded only where they enter the network."""
+
+import numpy as np
+
+
+def softmax_cross_entropy(logits, labels):
+    """(mean loss, its gradient with respect to the logits), in the logits' dtype.
+
+    logits : (..., c).   labels : (...) integers. The largest logit is taken off first, so that exp cannot overflow.
+    """
+    shape = logits.shape
+    logits, labels = logits.reshape(-1, shape[-1]), np.asarray(labels).reshape(-1)
+    if len(logits) != len(labels):
+        raise ValueError(f"logits of shape {shape} do not go with {len(labels)} labels")
+    rows = np.arange(len(labels))
+    shifted = logits - logits.max(axis=1, keepdims=True)
+    exponentials = np.exp(shifted)
+    sums = exponentials.sum(axis=1, keepdims=True)
+    loss = float(np.mean(np.log(sums[:, 0]) - shifted[rows, labels], dtype=np.float64))
+    gradient = exponentials / sums
+    gradient[rows, labels] -= 1
+    return loss, (gradient / gradient.dtype.type(len(labels))).reshape(shape)
+
+
+def mean_squared_error(outputs, targets):
+    """(mean of the squared differences, its gradient with respect to the outputs). outputs, targets : of one shape."""
+    targets = np.asarray(targets, outputs.dtype)
+    if targets.shape != outputs.shape:
+        raise ValueError(f"targets of shape {targets.shape}, outputs of shape {outputs.shape}")
+    difference = outputs - targets
+    loss = float(np.mean(np.square(difference), dtype=np.float64))
+    return loss, difference * difference.dtype.type(2 / max(difference.size, 1))

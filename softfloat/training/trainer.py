@@ -1,0 +1,246 @@
+"""Trainer: a network under a policy, one step at a time, with everything that a step changes in one state.
+
+The same seed gives the same bits, on any number of threads: NumPy's products run on one thread where threadpoolctl is
+installed (scikit-learn brings it), so that the number of threads cannot change a sum. Another BLAS, or another kind of
+processor, may sum in another order.
+"""
+
+import contextlib
+import functools
+import math
+
+import numpy as np
+
+from softfloat.training.cast import Caster
+from softfloat.training.checkpoint import load_state, save_state
+from softfloat.training.kernels import all_finite
+from softfloat.training.layers import Module, perceptron
+from softfloat.training.losses import softmax_cross_entropy
+from softfloat.training.monitor import Monitor
+from softfloat.training.optimizers import SGD
+from softfloat.training.presets import as_policy
+from softfloat.training.scaler import LossScaler
+from softfloat.training.words import INITIAL, raw_words
+
+EVALUATION = 1 << 30  # first step of evaluation, which so shares no random word with training
+
+
+class DivergenceError(ArithmeticError):
+    """The loss is not finite; the message names the first tensor that went bad."""
+
+
+@functools.cache
+def _controller():
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+def one_blas_thread():
+    """A context in which NumPy's products run on one thread, if threadpoolctl is there to ask for it."""
+    controller = _controller()
+    if controller is None:
+        return contextlib.nullcontext()
+    return controller.limit(limits=1, user_api="blas")
+
+
+class Trainer:
+    """A network, its parameters and everything that a step changes.
+
+    policy : Policy or its name.   network : a Module, or the sizes (i, h1, ..., c) of a perceptron.
+    loss : a function (outputs, targets) to (loss, gradient).   optimizer : by default SGD(lr, momentum).
+    seed : of initial weights, stochastic rounding and dropout.   monitor : Monitor, or None to count nothing.
+
+    `parameters` are the stored weights, {"layer.weight": array}: the master copy where the policy has one. `buffers`
+    are the running statistics. `bad` describes the first tensor that was not finite, once there was one.
+    """
+
+    def __init__(
+        self,
+        policy,
+        network,
+        *,
+        loss=softmax_cross_entropy,
+        optimizer=None,
+        lr=1e-3,
+        momentum=0.0,
+        seed=0,
+        monitor=None,
+    ):
+        self.policy = as_policy(policy)
+        self.network = network if isinstance(network, Module) else perceptron(network)
+        self.network.bind()
+        self.network.mark_output()
+        self.loss = loss
+        self.optimizer = SGD(lr, momentum) if optimizer is None else optimizer
+        parts = list(self.network.walk())
+        self.cast = Caster(self.policy, seed, monitor, ops={m.name: m.op for m in parts})
+        self.scaler = None
+        if self.policy.loss_scale == "dynamic":
+            self.scaler = LossScaler()
+        elif self.policy.loss_scale is not None:
+            self.scaler = LossScaler(self.policy.loss_scale, dynamic=False)
+        self.steps = 0
+        self._initialize(parts, seed)
+
+    def _initialize(self, parts, seed):
+        words = raw_words(seed, INITIAL)
+        quiet = self.cast.copy()
+        self.parameters, self.buffers = self.cast.parameters, self.cast.buffers
+        for module in parts:
+            for what, value in module.initial(words).items():
+                value = value.astype(self.policy.dtype)
+                stored = quiet(value, "stored", module.name, f"{what}.initial")
+                self.parameters[_key(module, what)] = stored
+            for what, value in module.buffers().items():
+                self.buffers[_key(module, what)] = value
+
+    @property
+    def bad(self):
+        return self.cast.bad
+
+    @property
+    def monitor(self):
+        return self.cast.monitor
+
+    def step(self, inputs, targets):
+        """One step on a batch: the loss before it. Raises DivergenceError if that is not finite.
+
+        inputs : (n, ...), numbers, or integers where the network begins with an Embedding.
+        """
+        cast, scaler = self.cast, self.scaler
+        cast.step = self.steps
+        cast.loss_scale = 1.0 if scaler is None else scaler.scale
+        with one_blas_thread(), np.errstate(all="ignore"):
+            loss = self._passes(cast, inputs, targets)
+            if not math.isfinite(loss):
+                self._find_bad(inputs, targets)
+                raise DivergenceError(self._diagnosis(loss))
+            gradients = cast.gradients
+            if scaler is None:
+                finite = True
+                if cast.bad is None and not all(map(all_finite, gradients.values())):
+                    self._find_bad(inputs, targets)
+            else:
+                gradients, finite = scaler.unscale(gradients)
+                scaler.update(finite)
+            if finite:  # a skipped step leaves no trace in the weights
+                self.optimizer.step(self.parameters, gradients, cast)
+            cast.close_step()
+        self.steps += 1
+        return loss
+
+    def _passes(self, cast, inputs, targets):
+        """Forward and, where the loss is finite, backward: the loss."""
+        outputs = self._forward(cast, inputs)
+        loss, gradient = self.loss(outputs, targets)
+        if math.isfinite(loss) or cast.dry:
+            gradient = gradient * gradient.dtype.type(cast.loss_scale)
+            error = cast(gradient, "errors", "loss", "error", own=True)
+            self.network.backward(error, cast, wanted=False)
+        return loss
+
+    def _forward(self, cast, inputs):
+        inputs = np.asarray(inputs)
+        if inputs.dtype.kind == "f":
+            inputs = cast(inputs, "activations", "input")
+        return self.network.forward(inputs, cast)
+
+    def _find_bad(self, inputs, targets):
+        """Do the step again and look at every tensor: all of it is a function of what is still there."""
+        if self.cast.bad is None:
+            again = self.cast.copy(dry=True)
+            self._passes(again, inputs, targets)
+            self.cast.bad = again.bad
+
+    def _diagnosis(self, loss):
+        bad = self.cast.bad or "none was seen; the loss itself overflowed"
+        return (
+            f"stopped at step {self.steps}: the loss is {loss}. First tensor that went bad: {bad}"
+        )
+
+    def predict(self, inputs, block=4096, first=0):
+        """The outputs of the network as it stands, in blocks, rounded as in training; uncounted.
+
+        first : number of the first block, which decides its random words.
+        """
+        cast = self.cast.copy(training=False)
+        found = []
+        with one_blas_thread(), np.errstate(all="ignore"):
+            for k, start in enumerate(range(0, len(inputs), block)):
+                cast.step = EVALUATION + first + k
+                found.append(self._forward(cast, inputs[start : start + block]))
+        return np.concatenate(found)
+
+    def evaluate(self, inputs, labels, block=4096):
+        """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted."""
+        total, right = 0.0, 0
+        for k, start in enumerate(range(0, len(labels), block)):
+            y = labels[start : start + block]
+            logits = self.predict(inputs[start : start + block], block, k)
+            with np.errstate(all="ignore"):
+                total += self.loss(logits, y)[0] * len(y)
+            right += int(np.count_nonzero(logits.argmax(axis=-1) == y))
+        return total / len(labels), right / np.size(labels)
+
+    # ---------------------------------------------------------------- state
+    def state_dict(self):
+        """Everything that a resumed run needs to go on bit for bit; arrays are copies."""
+        state = {
+            "policy": self.policy.labels(),
+            "seed": self.cast.seed,
+            "steps": self.steps,
+            "bad": self.cast.bad,
+            "parameters": {key: value.copy() for key, value in self.parameters.items()},
+            "buffers": {key: value.copy() for key, value in self.buffers.items()},
+            "optimizer": self.optimizer.state_dict(),
+            "scaler": None if self.scaler is None else self.scaler.state_dict(),
+            "scales": self.cast.delayed.state_dict(),
+            "monitor": None if self.monitor is None else self.monitor.state_dict(),
+        }
+        return state
+
+    def load_state_dict(self, state):
+        """Go on from a state. Raises ValueError if it belongs to another policy, seed or network."""
+        for what, own in (("policy", self.policy.labels()), ("seed", self.cast.seed)):
+            if _comparable(state[what]) != _comparable(own):
+                raise ValueError(f"the state has {what} {state[what]!r}, this trainer {own!r}")
+        for what, own in (("parameters", self.parameters), ("buffers", self.buffers)):
+            shapes = [{k: np.shape(v) for k, v in held.items()} for held in (state[what], own)]
+            if shapes[0] != shapes[1]:
+                raise ValueError(
+                    f"the state has {what} of shapes {shapes[0]}, this network {shapes[1]}"
+                )
+        if (state["scaler"] is None) != (self.scaler is None):
+            raise ValueError("the state and the trainer do not both have a loss scaler")
+        self.steps, self.cast.bad = int(state["steps"]), state["bad"]
+        self.parameters.update((k, np.array(v)) for k, v in state["parameters"].items())
+        self.buffers.update((k, np.array(v)) for k, v in state["buffers"].items())
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
+        self.cast.delayed.load_state_dict(state["scales"])
+        if state["monitor"] is not None:
+            self.cast.monitor = self.monitor or Monitor()
+            self.monitor.load_state_dict(state["monitor"])
+
+    def save(self, path):
+        """Write a checkpoint; a reader, or a kill, finds the old file or the whole new one."""
+        save_state(path, self.state_dict())
+
+    def load(self, path):
+        """Go on from a checkpoint."""
+        self.load_state_dict(load_state(path))
+
+
+def _key(module, what):
+    return f"{module.name}.{what}" if module.name else what
+
+
+def _comparable(value):
+    """Labels as they come back from a file: lists for tuples; without the source, which is no part of a policy."""
+    if isinstance(value, dict):
+        return {k: _comparable(v) for k, v in value.items() if k != "source"}
+    return [_comparable(v) for v in value] if isinstance(value, (list, tuple)) else value

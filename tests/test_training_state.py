@@ -1,0 +1,471 @@
+"""Policies by layer, compensated updates, delayed scales, what a Monitor counts, and runs that are resumed."""
+
+import gc
+import math
+import os
+import subprocess
+import sys
+import tracemalloc
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from training_networks import NETWORKS, make, transformer
+
+import softfloat as sf
+from softfloat import training
+from softfloat.training import checkpoint, kernels
+from softfloat.training.cast import Caster
+from softfloat.training.scaling import DelayedScales
+
+SEED = 11
+
+
+def same_bits(a, b):
+    kind = f"u{a.dtype.itemsize}"
+    return a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a.view(kind), b.view(kind))
+
+
+def same_parameters(a, b):
+    assert a.parameters.keys() == b.parameters.keys()
+    return all(same_bits(a.parameters[key], b.parameters[key]) for key in a.parameters)
+
+
+# ---------------------------------------------------------------- policies
+def test_overrides_change_the_layers_whose_names_match():
+    policy = training.Policy(
+        "p", weights="bfloat16", activations="e4m3fn", accumulator="bfloat16",
+        overrides={
+            "blocks.*": {"weights": "binary16"},
+            "*:layer_norm": {"activations": None},
+            "blocks.0.*": {"accumulator": None, "errors": ("e5m2", "stochastic")},
+        },
+    )  # fmt: skip
+    assert policy.at("head", "linear") == policy.at("head") == policy.at("block", "linear")
+    assert policy.at("blocks.1.up").weights == sf.binary16
+    assert policy.at("blocks.1.up").sums[0] == sf.bfloat16
+    first = policy.at("blocks.0.norm", "layer_norm")
+    assert first.activations is None and first.sums is None and first.weights == sf.binary16
+    assert first.grid("errors") == (sf.float8_e5m2, "stochastic")
+    assert policy.at("head").grid("errors") == (None, "ties_to_even")
+    assert hash(policy) and policy == training.Policy(
+        **{f: getattr(policy, f) for f in policy.__dataclass_fields__}
+    )
+
+
+def test_overrides_reach_the_tensors_of_a_network():
+    policy = training.Policy(
+        "p", weights="bfloat16", activations="bfloat16",
+        overrides={"head": {"weights": "binary64", "logits": "binary64"}, "*:gelu": {"activations": "e4m3fn"}},
+    )  # fmt: skip
+    trainer = training.Trainer(policy, transformer(), seed=SEED)
+    assert trainer.policy.dtype == np.float64
+    seen = {}
+
+    class Watch(training.Monitor):
+        def tensor(self, name, role, before, after, fmt, *rest):
+            seen[name] = fmt
+
+    trainer.cast.monitor = Watch()
+    trainer.step(np.array([[1, 2, 3]]), np.array([[2, 3, 4]]))
+    assert seen["head.output"] is None and seen["feed.inner.gelu.output"] == sf.float8_e4m3fn
+    assert seen["feed.inner.up.output"] == sf.bfloat16 and seen["head.error"] == sf.binary32
+    head, up = (trainer.parameters[k] for k in ("head.weight", "feed.inner.up.weight"))
+    assert same_bits(up, sf.quantize(up, sf.bfloat16))
+    assert not same_bits(head, sf.quantize(head, sf.bfloat16))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": ("bfloat16",)}, r"a pair \(format, rounding\)"),
+        ({"engine": "h200_fp9"}, "unknown engine 'h200_fp9'; known: v100_fp16"),
+        ({"engine": 3}, "must be an Engine"),
+        ({"engine": "h100_fp8", "accumulator": "bfloat16"}, "leave accumulator= and block= out"),
+        ({"product": "exact"}, r"go with accumulator="),
+        ({"block": 0, "accumulator": "e6m9"}, "block must be an integer in 1"),
+        ({"kahan": 2}, "kahan must be True or False"),
+        ({"amax_history": 0}, "amax_history"),
+        ({"scaling": "delayed", "weights": "e4m3fn"}, 'give master="binary32"'),
+        ({"overrides": {"a": {"loss_scale": 2.0}}}, "'loss_scale' cannot be set for 'a' alone"),
+        ({"overrides": {"a": {"weights": "bf17"}}}, "bf17"),
+    ],
+)
+def test_policies_refuse_what_has_no_meaning(options, message):
+    with pytest.raises(ValueError, match=message):
+        training.Policy("p", **options)
+
+
+def test_the_recipes_of_the_papers():
+    p = training.PRESETS
+    assert p["bfloat16_kahan"].kahan and set(p["bfloat16_kahan"].grids.values()) == {sf.bfloat16}
+    hybrid = p["fp8_hybrid"]
+    assert (hybrid.scaling, hybrid.amax_history, hybrid.margin) == ("delayed", 1024, 0)
+    chunked, half = p["fp8_chunked"], sf.as_format("e6m9")
+    assert chunked.sums == (
+        half, {"rounding": "ties_to_even", "order": "blocked", "block": 64, "product": None},
+    )  # fmt: skip
+    assert chunked.grid("stored") == (half, "stochastic") == chunked.grid("update")
+    assert chunked.loss_scale == 1000 and chunked.grid("errors").fmt == sf.float8_e5m2
+    fixed = p["fixed_point"]
+    assert set(fixed.grids.values()) == {sf.FixedPoint(3, 12)}
+    assert fixed.rounding == fixed.update_rounding == "stochastic"
+
+
+# ---------------------------------------------------------------- updates
+def descend(policy, steps, lr, gradient=-1.0, n=1, optimizer=None):
+    """Weights that start at 1 under a constant gradient."""
+    policy = training.as_policy(policy)
+    cast = Caster(policy, SEED)
+    parameters = {"w": np.ones(n, policy.dtype)}
+    optimizer = optimizer or training.SGD(lr)
+    for step in range(steps):
+        cast.step = step
+        gradients = {"w": np.full(n, gradient, policy.dtype)}
+        optimizer.step(parameters, gradients, cast)
+    return parameters["w"]
+
+
+def test_a_compensated_sum_keeps_what_rounding_loses():
+    """1 + 1000 x 1e-3: nearest 1, Kahan 2, stochastic 2 on average (Zamirai et al. 2020)."""
+    assert descend("pure_bfloat16", 1000, 1e-3) == 1.0
+    assert descend("bfloat16_kahan", 1000, 1e-3) == 2.0
+    many = descend("bfloat16_stochastic", 1000, 1e-3, n=1000)
+    assert abs(many.mean() - 2.0) < 0.02 and 0.05 < many.std() < 0.12
+
+
+def test_kahans_update_is_the_algorithm_in_exact_steps():
+    policy = training.PRESETS["bfloat16_kahan"]
+    near = lambda x: Fraction(float(sf.quantize(float(x), sf.bfloat16)))  # noqa: E731
+    assert descend(policy, 0, 1e-3) == 1.0
+    w, lost = Fraction(1), Fraction(0)
+    for step in range(1, 60):
+        y = near(near(Fraction(float(np.float32(0.003)))) - lost)
+        s = near(w + y)
+        lost, w = near(near(s - w) - y), s
+        assert Fraction(float(descend(policy, step, 0.003)[0])) == w
+
+
+def test_adam_rounds_its_state_to_the_optimizers_format():
+    policy = training.Policy("p", optimizer="e5m2")
+    optimizer = training.Adam(0.1)
+    descend(policy, 5, 0.1, gradient=0.3, optimizer=optimizer)
+    for slot in ("mean", "square"):
+        state = optimizer.state[slot]["w"]
+        assert state[0] != 0 and same_bits(state, sf.quantize(state, sf.float8_e5m2))
+
+
+# ---------------------------------------------------------------- scales of tensors
+def test_delayed_scales_follow_the_largest_of_the_history():
+    rng = np.random.default_rng(1)
+    scales, seen = DelayedScales(4, margin=1), []
+    for _ in range(40):
+        expected = 1.0
+        recent = max(seen[-4:], default=0.0)
+        if recent:
+            expected = 2.0 ** (math.floor(math.log2(448 / recent)) - 1)
+        assert scales.scale("t", sf.float8_e4m3fn) == expected
+        largest = float(2.0 ** rng.integers(-12, 12) * 1.37)
+        scales.found["t"] = largest
+        assert scales.scale("t", sf.float8_e4m3fn) == expected  # of this step
+        scales.commit()
+        seen.append(largest)
+    scales.found["t"] = math.inf
+    scales.commit()
+    assert scales.histories["t"][:2].tolist() == [0.0, seen[-1]]
+
+
+def test_fp8_hybrid_scales_by_the_past():
+    trainer = training.Trainer("fp8_hybrid", (20, 8, 5), lr=0.1, seed=SEED)
+    rng = np.random.default_rng(2)
+    x, y = rng.random((16, 20), dtype=np.float32), rng.integers(0, 5, 16)
+    trainer.step(x, y)
+    assert set(trainer.cast.scales.values()) == {1.0}
+    weight = np.abs(trainer.parameters["layer1.weight"]).max()
+    trainer.step(x, y)
+    scale = trainer.cast.scales["layer1.weight"]
+    assert 448 / 4 < scale * weight < 448 * 2 and math.frexp(scale)[0] == 0.5
+    kept = trainer.cast.delayed.state_dict()
+    trainer.evaluate(x, y)
+    assert all(np.array_equal(kept[k], v) for k, v in trainer.cast.delayed.histories.items())
+
+
+# ---------------------------------------------------------------- loss scale
+def test_the_loss_scaler_is_grad_scaler():
+    torch = pytest.importorskip("torch")
+    options = {
+        "init_scale": 2.0**10,
+        "growth_factor": 1.7,
+        "backoff_factor": 0.3,
+        "growth_interval": 3,
+    }
+    theirs = torch.amp.GradScaler("cpu", **options)
+    ours = training.LossScaler(**options, minimum=2.0**-120)
+    weight = torch.zeros(2, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], 1.0)
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        g = rng.standard_normal(2).astype(np.float32)
+        if rng.random() < 0.25:
+            g[1] = [np.inf, np.nan, -np.inf][rng.integers(3)]
+        weight.grad = torch.from_numpy(g.copy())
+        theirs.scale(torch.zeros(1))
+        theirs.unscale_(optimizer)
+        (unscaled,), finite = ours.unscale([g])
+        if finite:
+            assert same_bits(unscaled, weight.grad.numpy())
+        theirs.step(optimizer)
+        theirs.update()
+        ours.update(finite)
+        state = theirs.state_dict()
+        assert {key: ours.state_dict()[key] for key in state} == state
+    again = training.LossScaler()
+    again.load_state_dict(theirs.state_dict())
+    assert again.scale == ours.scale and again.growth_tracker == ours.growth_tracker
+
+
+# ---------------------------------------------------------------- counts
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_counts_are_those_of_a_plain_loop(dtype):
+    rng = np.random.default_rng(4)
+    x = (rng.standard_normal(9000) * 2.0 ** rng.integers(-30, 30, 9000)).astype(dtype)
+    x[::50] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-40], x[::50].size)
+    for fmt in (sf.binary16, sf.float8_e4m3fn, sf.FixedPoint(3, 4)):
+        for scale in (1.0, 0.25, -8.0):
+            y = sf.quantize(x * dtype(scale), fmt).astype(dtype)
+            watch = training.Monitor(every=1000)
+            watch.tensor("t", "errors", x, y, fmt, 1, scale)
+            want = dict.fromkeys(training.monitor.COUNTS, 0)
+            for a, b in zip(x.tolist(), y.tolist(), strict=True):
+                want["values"] += 1
+                want["nonzero"] += a != 0
+                want["flushed"] += a != 0 and b == 0
+                if math.isfinite(a) and not fmt.min <= a * scale <= fmt.max:
+                    want["saturated" if math.isfinite(b) else "overflowed"] += 1
+            assert watch.counts["errors"] == want
+            assert watch.tensors["t"].share("flushed") == want["flushed"] / want["nonzero"]
+
+
+def test_lost_updates_are_counted_as_in_a_plain_loop():
+    rng = np.random.default_rng(5)
+    w = rng.choice(np.float32([0.0, -0.0, 1.0, -2.5]), 9000)
+    dw = rng.choice(np.float32([0.0, -0.0, 1e-9, 0.5]), 9000)
+    r = w + dw
+    r[::3] = np.where(r[::3] == 0, -r[::3], r[::3])
+    pairs = list(zip(w.tolist(), dw.tolist(), r.tolist(), strict=True))
+    lost = sum(d != 0 and a == b for a, d, b in pairs)
+    views = [kernels.LAYOUTS[w.dtype].bits(a) for a in (w, dw, r)]
+    assert kernels.count_lost(*views) == (sum(d != 0 for _, d, _ in pairs), lost)
+
+
+def test_largest_magnitudes_see_what_is_not_finite():
+    x = np.float32([0.5, -3.0, 1e-40])
+    assert kernels.largest_magnitude(x) == 3.0 and kernels.all_finite(x)
+    assert kernels.all_finite(x[:0]) and kernels.largest_magnitude(x[:0]) == 0.0
+    for value in (np.inf, -np.inf, np.nan, -np.nan):
+        x[1] = value
+        assert not kernels.all_finite(x) and not kernels.largest_magnitude(x) < math.inf
+
+
+def test_the_signal_to_noise_ratio_is_that_of_the_sample():
+    x = np.random.default_rng(6).standard_normal(4000).astype(np.float32)
+    y = sf.quantize(x, sf.float8_e4m3fn)
+    watch = training.Monitor(every=1)
+    watch.tensor("t", "weights", x, y, sf.float8_e4m3fn, 0)
+    exact = np.float64(x) @ np.float64(x) / np.sum(np.square(np.float64(y) - x))
+    assert watch.tensors["t"].snr == pytest.approx(10 * math.log10(exact), rel=1e-12)
+    assert watch.record[-1][:2] == (0, "t") and watch.record[-1][5] == watch.tensors["t"].snr
+    watch.tensor("u", "weights", x, x, None, 0)
+    assert watch.tensors["u"].snr == math.inf and watch.tensors["u"].values == 0
+
+
+# ---------------------------------------------------------------- going on
+RESUMED = [
+    ("transformer", "bfloat16_stochastic", lambda: training.AdamW(0.01)),
+    ("transformer", "fp8_hybrid", lambda: training.SGD(0.1, 0.9)),
+    ("convolutional", "mixed_binary16", lambda: training.Adam(0.01)),
+    ("regression", "bfloat16_kahan", lambda: training.SGD(0.1, 0.9)),
+]
+
+
+def build(name, policy, optimizer):
+    trainer, drawn = make(name, policy, optimizer=optimizer(), monitor=training.Monitor(every=2))
+    if name == "transformer":
+        trainer.network.parts["feed"].inner.parts["drop"].rate = 0.2
+    return trainer, drawn
+
+
+@pytest.mark.parametrize("case", RESUMED, ids=lambda c: f"{c[0]} {c[1]}")
+def test_a_resumed_run_has_the_bits_of_a_whole_one(case, tmp_path):
+    whole, drawn = build(*case)
+    for step in range(7):
+        whole.step(*drawn(step))
+    first, _ = build(*case)
+    for step in range(4):
+        first.step(*drawn(step))
+    first.save(tmp_path / "run.npz")
+    second, _ = build(*case)
+    second.step(*drawn(99))  # what it did before is forgotten
+    second.load(tmp_path / "run.npz")
+    losses = [second.step(*drawn(step)) for step in range(4, 7)]
+    assert np.isfinite(losses).all() and same_parameters(whole, second)
+    states = [checkpoint._packed(t.state_dict(), []) for t in (whole, second)]
+    assert states[0] == states[1]
+    for key in whole.buffers:
+        assert same_bits(whole.buffers[key], second.buffers[key])
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_same_bits_on_one_thread_and_two(name):
+    before = sf.get_num_threads()
+    policy = training.Policy(
+        "p", weights="bfloat16", errors=("e5m2", "stochastic"), accumulator="bfloat16",
+    )  # fmt: skip
+    runs = []
+    try:
+        for threads in (1, 2):
+            sf.set_num_threads(threads)
+            trainer, drawn = make(name, policy, lr=0.1)
+            for step in range(2):
+                trainer.step(*drawn(step))
+            runs.append(trainer)
+    finally:
+        sf.set_num_threads(before)
+    assert same_parameters(*runs)
+
+
+def test_blas_threads_do_not_change_the_bits():
+    script = (
+        "import numpy as np; from softfloat import training\n"
+        "t = training.Trainer('pure_bfloat16', (300, 257, 10), lr=0.1, seed=1)\n"
+        "r = np.random.default_rng(0)\n"
+        "for _ in range(3): t.step(r.random((129, 300), dtype='f4'), r.integers(0, 10, 129))\n"
+        "import zlib; print(zlib.crc32(b''.join(v.tobytes() for v in t.parameters.values())))\n"
+    )
+    found = set()
+    for threads in ("1", "2"):
+        environment = {
+            **os.environ,
+            "OPENBLAS_NUM_THREADS": threads,
+            "SOFTFLOAT_NUM_THREADS": threads,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            env=environment,
+            check=True,
+        )
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+def test_a_checkpoint_is_read_by_its_kind_alone(tmp_path):
+    trainer, drawn = make("regression", "mixed_binary16")
+    trainer.step(*drawn(0))
+    path = tmp_path / "run.npz"
+    trainer.save(path)
+    for other, message in (
+        (make("regression", "fp32")[0], "the state has policy"),
+        (make("regression", "mixed_binary16", seed=3)[0], "the state has seed 11"),
+        (training.Trainer("mixed_binary16", (6, 3), seed=11), "parameters of shapes"),
+        (make("regression", "mixed_binary16", optimizer=training.Adam())[0], "state of SGD"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            other.load(path)
+    raw = path.read_bytes()
+    for broken in (raw[:-200], b"", b"PK" + raw):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match="no checkpoint of softfloat.training"):
+            trainer.load(path)
+    with pytest.raises(FileNotFoundError):
+        trainer.load(tmp_path / "none")
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    trainer, _ = make("regression", "fp32")
+    path = tmp_path / "run.npz"
+    trainer.save(path)
+    old = path.read_bytes()
+
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(training.report.os, "replace", full)
+    with pytest.raises(OSError, match="disk full"):
+        trainer.save(path)
+    assert path.read_bytes() == old and [p.name for p in tmp_path.iterdir()] == ["run.npz"]
+
+
+def test_states_come_back_bit_for_bit(tmp_path):
+    state = {
+        "a": np.float32([1, -0.0, np.nan]), "b": [1, 2.5, -math.inf, None, "x", True],
+        "c": {"d": np.zeros((0, 3)), "f": 0.1, "g": ()},
+    }  # fmt: skip
+    training.save_state(tmp_path / "s.npz", state)
+    back = training.load_state(tmp_path / "s.npz")
+    assert same_bits(back["a"], state["a"]) and back["b"] == state["b"]
+    assert back["c"]["d"].shape == (0, 3) and back["c"]["f"] == 0.1 and back["c"]["g"] == []
+    with pytest.raises(TypeError, match="a checkpoint holds"):
+        training.save_state(tmp_path / "t.npz", {"a": object()})
+
+
+def test_memory_stays_flat():
+    trainer, drawn = make("transformer", "fp8_hybrid", monitor=training.Monitor(every=2, keep=20))
+    batch = drawn(0)
+    for _ in range(30):
+        trainer.step(*batch)
+    tracemalloc.start()
+    try:
+        sizes = []
+        for _ in range(2):
+            for _ in range(60):
+                trainer.step(*batch)
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert sizes[1] - sizes[0] < 40_000  # sixty steps hold on to nothing of their tensors
+
+
+# ---------------------------------------------------------------- divergence
+def test_the_first_bad_tensor_may_be_a_gradient():
+    policy = training.Policy("p", weight_gradients="float8_e4m3")
+    trainer = training.Trainer(policy, (20, 8, 5), lr=1e-3, seed=SEED)
+    rng = np.random.default_rng(7)
+    x, y = rng.random((16, 20), dtype=np.float32) * 3e4, rng.integers(0, 5, 16)
+    trainer.step(x, y)
+    message = r"layer2\.weight\.gradient \(weight gradients in float8_e4m3\) at step 0"
+    with pytest.raises(training.DivergenceError, match=message):
+        trainer.step(x, y)
+
+
+def test_the_first_bad_tensor_may_be_an_update():
+    policy = training.Policy("p", weights="binary16", update="binary32")
+    trainer = training.Trainer(policy, (20, 5), lr=1e6, seed=SEED)
+    rng = np.random.default_rng(8)
+    x, y = rng.random((16, 20), dtype=np.float32), rng.integers(0, 5, 16)
+    trainer.step(x, y)
+    message = r"layer1\.(weight|bias)\.updated \(stored in binary16\) at step 0"
+    with pytest.raises(training.DivergenceError, match=message):
+        trainer.step(x, y)
+
+
+# ---------------------------------------------------------------- figures
+def test_figures_of_tensors_and_formats(tmp_path):
+    from softfloat.plot import range_ruler, tensor_figure
+
+    trainer, drawn = make("regression", "mixed_binary16", monitor=training.Monitor(every=1))
+    trainer.step(*drawn(0))
+    axes = tensor_figure(trainer.monitor, "first.output", tmp_path / "a.png").get_axes()[0]
+    assert "first.output (activations)" in axes.get_title("left")
+    assert sum(b.get_height() for b in axes.patches if b.get_width() == 1) == pytest.approx(1)
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    with pytest.raises(ValueError, match="no tensor 'x'; known: "):
+        tensor_figure(trainer.monitor, "x")
+    axes = range_ruler(["binary16", "bfloat16", sf.FixedPoint(3, 12)]).get_axes()[0]
+    names = [label.get_text() for label in axes.get_yticklabels()]
+    assert names == ["binary16", "bfloat16", "Q3.12"]
+    assert axes.patches[0].get_x() == -14 and axes.patches[0].get_width() == 30
+    with pytest.raises(ValueError, match="one or more formats"):
+        range_ruler([])
