@@ -115,7 +115,7 @@ def test_product_tiles_stay_in_registers(form, each, monkeypatch):
 
     matrix = types.Array(types.float32, 2, "C")
     words = types.UniTuple(types.float32, 3)
-    signature = types.void(matrix, matrix, matrix, types.int64[::1], words)
+    signature = types.void(matrix, matrix, matrix, types.int64[::1], types.float32[::1], words)
     for capability in CAPABILITIES:
         ptx = ptx_of(tile_kernel(form).py_func, signature, capability, monkeypatch)
         counts = instructions(ptx)
