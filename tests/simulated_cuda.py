@@ -131,6 +131,7 @@ def reductions():
     compare(
         "sum", [x], "bfloat16", axis=1, order="blocked", block=8, outer="binary32", **stochastic
     )
+    compare("sum", [x], "bfloat16", axis=1, accumulator="binary16", **stochastic)
     compare("mean", [x], "binary16", axis=0)
     compare("norm", [x], "binary16", axis=1, keepdims=True)
     a, b = x[:4, :12].copy(), rng.standard_normal((2, 12, 5)).astype(np.float32)
@@ -145,6 +146,8 @@ def products():
     compare("matmul", [a, b], "bfloat16")  # the quick form
     small = [sf.quantize(x * np.float32(2.0**-9), "binary16") for x in (a, b)]
     compare("matmul", small, "binary16")  # subnormal products
+    large = [np.full(shape, 60, np.float32) for shape in ((2, 33), (33, 3))]
+    compare("matmul", large, "binary16")  # tiles that give up: the sums overflow in the end
     c = a.copy()
     c[0, 0], c[1, 1] = np.inf, np.nan
     compare("matmul", [c, b], "bfloat16")

@@ -105,9 +105,9 @@ def test_kernels_compile_without_joined_operations_or_spills(name, monkeypatch):
             assert found[0] <= registers, (capability, found)
 
 
-@pytest.mark.parametrize(("form", "each"), [(0, 6), (1, 9)], ids=["quick", "middle"])
+@pytest.mark.parametrize(("form", "each"), [(0, 6), (1, 7)], ids=["quick", "middle"])
 def test_product_tiles_stay_in_registers(form, each, monkeypatch):
-    """each : arithmetic instructions of a multiply-add; the signs and magnitudes of operands cost none."""
+    """each : sums and products of a multiply-add; those of a tile's edge are few."""
     from numba import types
 
     from softfloat.cuda.kernels import tile_kernel
@@ -115,7 +115,7 @@ def test_product_tiles_stay_in_registers(form, each, monkeypatch):
 
     matrix = types.Array(types.float32, 2, "C")
     words = types.UniTuple(types.float32, 3)
-    signature = types.void(matrix, matrix, matrix, types.int64[::1], words)
+    signature = types.void(matrix, matrix, matrix, types.int64[::1], types.float32[::1], words)
     for capability in CAPABILITIES:
         ptx = ptx_of(tile_kernel(form).py_func, signature, capability, monkeypatch)
         counts = instructions(ptx)
@@ -124,7 +124,7 @@ def test_product_tiles_stay_in_registers(form, each, monkeypatch):
         assert not joinable(ptx)
         steps = TALL * BROAD
         assert fused(ptx) == steps
-        arithmetic = ("fma.", "mul.", "add.", "sub.", "selp.f32", "setp.gt.f32", "copysign.")
+        arithmetic = ("fma.", "mul.", "add.", "sub.")
         float32 = {op: n for op, n in counts.items() if op.startswith(arithmetic) and "f32" in op}
         assert sum(float32.values()) <= each * steps * 1.15, float32
         found = assembled(ptx, capability)

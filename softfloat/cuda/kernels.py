@@ -117,22 +117,24 @@ def survey_kernel():
 
 @functools.cache
 def choice_kernel():
-    """One thread: chosen[0] takes the form."""
+    """One thread: chosen[0] takes the form, ceiling[0] how far sums may go by it."""
 
     @cuda.jit
-    def softfloat_choice(found, digits, limits, chosen):
-        chosen[0] = choose_form(plain(found), digits, limits)
+    def softfloat_choice(found, digits, limits, chosen, ceiling):
+        form, limit = choose_form(plain(found), digits, limits)
+        chosen[0] = form
+        ceiling[0] = limit
 
     return softfloat_choice
 
 
 @functools.cache
 def universal_kernel(body):
-    """The kernel of the universal form, if that is the chosen one."""
+    """The kernel of the universal form, if that is the chosen one or another one gave up (chosen[1])."""
 
     @cuda.jit
     def softfloat_product(arrays, extent, constants, how, key, offset, chosen):
-        if chosen[0] == UNIVERSAL:
+        if chosen[0] == UNIVERSAL or chosen[1] != 0:
             body(arrays, extent, constants, how, key, offset, cuda.grid(1), cuda.gridsize(1))
 
     return softfloat_product
@@ -147,10 +149,11 @@ def tile_kernel(form):
     step = STEPS[form]
 
     @cuda.jit
-    def softfloat_tile(A, B, C, chosen, words):
+    def softfloat_tile(A, B, C, chosen, ceiling, words):
         if chosen[0] != form:
             return
         scale, splitter, clamp = words
+        limit = ceiling[0]
         a_tile = cuda.shared.array((DEPTH, ROWS), float32)
         b_first = cuda.shared.array((DEPTH, COLUMNS), float32)
         b_second = cuda.shared.array((DEPTH, COLUMNS), float32)
@@ -165,6 +168,13 @@ def tile_kernel(form):
             for j in range(BROAD):
                 acc[i, j] = float32(0.0)
         for k0 in range(0, terms, DEPTH):
+            worst = float32(0.0)
+            for i in range(TALL):
+                for j in range(BROAD):
+                    size = abs(acc[i, j])
+                    worst = size if size > worst else worst
+            if worst > limit:
+                chosen[1] = 1
             r = row0 + (place >> uint32(1))
             for i in range(TALL):
                 kk = (place & uint32(1)) * uint32(TALL) + uint32(i)

@@ -2,7 +2,8 @@
 
 Three forms, as on the CPU (softfloat.ops.linalg): the quickest, where no product is subnormal; one for subnormal
 products; and one for everything, which also takes the other modes and formats. A survey of the operands on the device
-chooses; the kernels of the other two forms then end at once, and nothing waits for the host.
+chooses; the kernels of the other two forms then end at once, and nothing waits for the host. Where a sum comes near the
+end of the range after all, tiles say so, and the third form does it all again.
 
 The first two are the CPU's forms "normal" and "gradual" with "split" sums, in float32, for formats of at most 11
 digits.
@@ -35,6 +36,7 @@ from softfloat.ops.reduce import (
     AT_RESULT,
     AT_TERM,
     EXACT,
+    PLAIN,
     ROUNDED,
     SEQUENTIAL,
     TO_ACCUMULATOR,
@@ -112,24 +114,27 @@ def _value(u):
 
 @jit
 def choose_form(found, digits, limits):
-    """The form for operands of these surveys (2, FOUND).
+    """(the form for operands of these surveys (2, FOUND), the ceiling of sums that go on by it).
 
-    digits : that a number may have.   limits : largest sum over the number of terms and their growth, largest factor,
-    smallest product without subnormals, slack.
+    digits : that a number may have.   limits : the largest sum before DEPTH terms come to nothing and after them the
+    roundings, the largest factor, the smallest product without subnormals. A sum beyond the ceiling could overflow
+    within DEPTH terms.
     """
     largest_sum, largest_factor, least_product = limits
+    none = np.float32(0.0)
     infinity = np.uint32(0x7F800000)
     odd = np.uint32((np.uint32(1) << np.uint32(DIGITS - digits)) - np.uint32(1))
     for j in range(2):
         if found[j, LARGEST] >= infinity or (found[j, TOGETHER] & odd) != np.uint32(0):
-            return UNIVERSAL
+            return UNIVERSAL, none
     a, b = _value(found[0, LARGEST]), _value(found[1, LARGEST])
-    if a * b > largest_sum or b > largest_factor:
-        return UNIVERSAL
+    ceiling = np.float32((largest_sum - DEPTH * (a * b)) * (1.0 - 2.0**-20))
+    if not ceiling > none or b > largest_factor:
+        return UNIVERSAL, none
     if a == 0.0 or b == 0.0:
-        return QUICK
+        return QUICK, ceiling
     least = _value(found[0, LEAST]) * _value(found[1, LEAST])
-    return QUICK if least >= least_product else MIDDLE
+    return (QUICK if least >= least_product else MIDDLE), ceiling
 
 
 # ---------------------------------------------------------------- everything
@@ -172,16 +177,43 @@ def universal_body(mode, exact):
     return body
 
 
+@functools.cache
+def sum_body(mode):
+    """Sums in sequence, one output after the other, any Formats and mode; called as the bodies of elements are.
+
+    arrays : out, x, R.   extent : outer, terms, inner: of x.   constants : (F, N) of accumulator and result.
+    """
+    add, convert = core.operation("add"), core.operation("quantize")
+
+    @jit
+    def body(arrays, extent, constants, how, key, offset, start, stride):
+        out, x, R = arrays
+        outer, terms, inner = extent
+        (FA, NA), (FR, NR) = constants
+        saturate, bits, variant, final = how
+        for e in range(start, outer * inner, stride):
+            first = e // inner * terms * inner + e % inner
+            own = keys_of(key, offset + e, 1)
+            s = 0.0
+            for k in range(terms):
+                y = np.float64(x[u64(first + k * inner)])
+                word = term_word(R[TO_ACCUMULATOR], own, k, AT_TERM, PLAIN)
+                s = add(y, s, s, FA, NA, mode, saturate, word, bits, variant)
+            word = word_of(R[TO_RESULT], own, AT_RESULT)
+            y = convert(s, s, s, FR, NR, mode, final, word, bits, variant)
+            out[e] = bodies.held_as(y if y == y else np.nan, out)
+        return -1
+
+    return body
+
+
 # ---------------------------------------------------------------- on the host
-def _tile_limits(kernel, terms):
-    """What `choose_form` compares with, for inner products of so many terms."""
-    epsilon = kernel.accumulator.epsilon
-    growth = 1.01 * math.exp(min(epsilon * (terms + 1), 600.0))
-    q = DIGITS - kernel.accumulator.precision
-    short = math.ldexp(1.0, 126 - q)
-    slack = growth * 2 * terms * kernel.accumulator.smallest_subnormal
-    room = min(short, kernel.accumulator.max) - slack
-    return max(room, 0.0) / (growth * max(terms, 1)), short, kernel.accumulator.smallest_normal
+def _tile_limits(fmt):
+    """What `choose_form` compares with: the limits of softfloat.backends.kernels, for DEPTH terms."""
+    growth = 1.01 * math.exp(fmt.epsilon * (DEPTH + 1))
+    short = math.ldexp(1.0, 126 - (DIGITS - fmt.precision))
+    room = min(short, fmt.max) / growth - 2 * DEPTH * fmt.smallest_subnormal
+    return room, short, fmt.smallest_normal
 
 
 def _tiles(how, n):
@@ -206,6 +238,25 @@ def takes(how):
     return how.order == SEQUENTIAL and same and last and able
 
 
+def _options(how):
+    """Saturation, random bits and variant of every step, and the saturation of the last rounding."""
+    c = how.choices[1]
+    return tuple(np.int64(x) for x in (c.saturate, c.bits, c.variant, how.choices[3].saturate))
+
+
+def add_up(call, x, out, extent, how):
+    """Sums of a flat x of this extent (outer, terms, inner), in sequence, into `out`, flat."""
+    from softfloat.cuda import kernels
+
+    R = tuple(bare(call.upload(rounding[:5])) for rounding in how.roundings())
+    constants = tuple((integers(f), numbers(f)) for f in (how.accumulator, how.result))
+    kernels.launch(
+        kernels.elementwise_kernel(sum_body(how.choices[1].mode)), out.size, call.stream,
+        (bare(out), bare(x), R), tuple(np.int64(n) for n in extent), constants, _options(how),
+        np.uint64(how.key), np.int64(how.offset),
+    )  # fmt: skip
+
+
 def multiply(call, a, b, out, extent, how):
     """A @ B of this extent (rows, columns, terms) into `out`, flat; a, b : flat views."""
     from softfloat.cuda import kernels
@@ -213,7 +264,7 @@ def multiply(call, a, b, out, extent, how):
     m, n, terms = extent
     A, B = a.reshape(m, terms), b.reshape(terms, n)
     kernel = _tiles(how, n) if a.dtype == b.dtype == out.dtype == np.float32 else None
-    chosen = call.upload(np.array([UNIVERSAL], np.int64))
+    chosen = call.upload(np.array([UNIVERSAL, 0], np.int64))
     if kernel is not None and terms:
         found = call.upload(np.array([[0, 0x7F800000, 0]] * 2, np.uint32))
         for j, x in enumerate((a, b)):
@@ -222,23 +273,22 @@ def multiply(call, a, b, out, extent, how):
                 kernels.survey_kernel(), blocks, kernels.THREADS, call.stream
             )
             survey(x, found, j)
-        limits = tuple(float(x) for x in _tile_limits(kernel, terms))
+        limits = tuple(float(x) for x in _tile_limits(kernel.accumulator))
+        ceiling = call.upload(np.zeros(1, np.float32))
         precision = np.int64(kernel.accumulator.precision)
         choice = kernels.configured(kernels.choice_kernel(), 1, 1, call.stream)
-        choice(found, precision, limits, chosen)
+        choice(found, precision, limits, chosen, ceiling)
         words = tuple(kernel.constants[i] for i in (SCALE, SPLITTER, CLAMP))
         grid = (-(-n // COLUMNS), -(-m // ROWS))
         for form in (QUICK, MIDDLE):
             tile = kernels.configured(kernels.tile_kernel(form), grid, (SIDE, SIDE), call.stream)
-            tile(A, B, out.reshape(m, n), chosen, words)
-    c = how.choices[1]
-    options = tuple(np.int64(x) for x in (c.saturate, c.bits, c.variant, how.choices[3].saturate))
+            tile(A, B, out.reshape(m, n), chosen, ceiling, words)
     R = tuple(bare(call.upload(rounding[:5])) for rounding in how.roundings())
     constants = tuple((integers(f), numbers(f)) for f in (how.product, how.accumulator, how.result))
-    body = universal_body(c.mode, how.exact)
+    body = universal_body(how.choices[1].mode, how.exact)
     arrays = (bare(out), bare(A), bare(B), R)
     sizes = tuple(np.int64(x) for x in extent)
     kernels.launch(
         kernels.universal_kernel(body), m * n, call.stream,
-        arrays, sizes, constants, options, np.uint64(how.key), np.int64(how.offset), chosen,
+        arrays, sizes, constants, _options(how), np.uint64(how.key), np.int64(how.offset), chosen,
     )  # fmt: skip

@@ -155,8 +155,13 @@ def reduction(x, how, axis, keepdims, kind, finish, out):
         kept = tuple(1 if i in axes else s for i, s in enumerate(shape))
     dtype = _result_dtype(how.result, dtypes)
     result, target = call.result(out, kept, dtype, _carriers(how.result), how.result.label)
-    a = _gather(call, value, outer, n, inner)
     size = outer * inner
+    if kind == PLAIN and finish == AS_IT_IS and product.takes(how):
+        if size:
+            flat = call.owner.view(value, call.stream)
+            product.add_up(call, flat, target, (outer, n, inner), how)
+        return result
+    a = _gather(call, value, outer, n, inner)
     if kind in (FACTOR, PLAIN):
         one = np.zeros(1, np.int64)
         _define(call, target, a, a, one, one, (1, size, 1), n, _NO_BITS, kind, finish, how)
