@@ -18,6 +18,8 @@ _STYLES = (
 )
 _BOUND_DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)))
 WIDTH = 6.2  # inches of a panel
+LEGEND_SIZE = 8.5  # points
+LEGEND_LETTERS = 75  # of that size side by side in a panel, lines of the legend counted
 
 
 def study_figure(study, path=None):
@@ -41,7 +43,7 @@ def study_figure(study, path=None):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(axes, study.panels, strict=False):
             _DRAWN[panel.kind](ax, panel)
-            ax.set_title(panel.title)
+            _legend(ax, panel)
         for ax in axes[len(study.panels) :]:
             ax.set_axis_off()
         figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -62,7 +64,7 @@ def panel_svg(study, number, width=5.0):
         figure = Figure(figsize=(width, 0.74 * width), layout="constrained")
         ax = figure.subplots()
         _DRAWN[panel.kind](ax, panel)
-        ax.set_title(panel.title)
+        _legend(ax, panel)
         raw = io.StringIO()
         figure.savefig(raw, format="svg", transparent=True, metadata={"Date": None})
     text = raw.getvalue()
@@ -83,20 +85,18 @@ def _frame(ax, panel):
     ax.set_axisbelow(True)
 
 
-def _legend(ax, count):
-    """Inside where there is room; many entries go below the axes."""
-    if count < 2:
-        return
-    style = {
-        "frameon": True,
-        "framealpha": 0.9,
-        "edgecolor": "none",
-        "fontsize": 8.5,
-        "handlelength": 3.0,
-    }
-    if count > 6:
-        style |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
-    ax.legend(**style)
+def _legend(ax, panel):
+    """Above the axes, where it hides nothing, in as many columns as its longest label leaves room for; title above."""
+    labels = [line.label for line in panel.lines if line.label]
+    rows = 0
+    if len(labels) > 1:
+        columns = min(3, max(1, LEGEND_LETTERS // (max(map(len, labels)) + 7)), len(labels))
+        rows = -(-len(labels) // columns)
+        ax.legend(
+            loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0, borderpad=0.1, ncols=columns, frameon=False,
+            fontsize=LEGEND_SIZE, handlelength=2.6, columnspacing=1.2, labelspacing=0.3,
+        )  # fmt: skip
+    ax.set_title(panel.title, pad=6 + 1.5 * LEGEND_SIZE * rows)
 
 
 def _visible(y, panel):
@@ -122,7 +122,6 @@ def _draw_lines(ax, panel):
             ax.axhline(float(y), label=line.label, **how)
         else:
             ax.plot(np.asarray(line.x), y, label=line.label, **how)
-    _legend(ax, sum(line.label != "" for line in panel.lines))
 
 
 def _draw_measured(ax, panel, line, y, colour, dash, marker):
@@ -168,7 +167,6 @@ def _draw_bars(ax, panel):
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
             label.set_ha("right")
-    _legend(ax, len(panel.lines))
 
 
 def _height(node):
