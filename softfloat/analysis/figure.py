@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 
-from softfloat.analysis.result import BOUND, MEASURED
+from softfloat.analysis.result import BOUND, MEASURED, REFERENCE
 from softfloat.plot import FAINT, INK, LINES, STYLE, save
 from softfloat.training._extras import need
 
@@ -159,7 +159,15 @@ def _draw_bars(ax, panel):
         (p for p in panel.lines if p.kind != MEASURED), _BOUND_DASHES, strict=False
     ):
         if np.ndim(line.y):
-            ax.plot(range(len(line.x)), line.y, "_", color=INK, markersize=16, label=line.label)
+            marker = {"marker": "_", "markersize": 18, "color": INK}
+            if line.kind == REFERENCE:
+                marker = {
+                    "marker": "D",
+                    "markersize": 5,
+                    "color": LINES[0][0],
+                    "markeredgecolor": "white",
+                }
+            ax.plot(range(len(line.x)), line.y, linestyle="", label=line.label, **marker)
         else:
             ax.axhline(line.y, color=INK, linestyle=dash, linewidth=1.3, label=line.label)
     ax.set_xticks(range(len(solid[0].x)), [str(v) for v in solid[0].x])

@@ -22,7 +22,8 @@ def fixed_point_sr(fmt=FORMATS, n=20, *, data="digits", hidden=(64,), lr=0.01, b
 
     fmt : one format or several, FixedPoint such as "Q3.12" or floating: of weights, activations, gradients and updates;
     by default 16 bits with 6, 8, 10 and 12 of them after the point.   n : epochs.   data, hidden, lr, batch : as for
-    `softfloat train`. Table: format, nearest and stochastic (test errors in percent; of a loss that is not finite 100), and
+    `softfloat train`.
+    Table: format, nearest and stochastic (test errors in percent; 100 where the loss is not finite), and
     nearest_lost, the percentage of updates that left their weight as it was. Fact: float32, its test error.
     Raises ImportError where the data need a package that is not installed.
     """

@@ -163,15 +163,20 @@ def _facts(found, values, terms, fmt, rounding):
     }
 
 
+def _around(middle, distance, label, top):
+    """Upright lines at both sides of a number, of one dash and one entry of the legend."""
+    x = [middle - distance] * 2 + [math.nan] + [middle + distance] * 2
+    return (Line(label, x, [*top, math.nan, *top], BOUND),) if math.isfinite(distance) else ()
+
+
 def _panel(values, counts, facts):
     lines = (Line("orders with this result", values, counts),)
     if math.isfinite(facts["exact"]):
         top = [0, int(counts.max())]
         lines += (Line("exact sum", [facts["exact"]] * 2, top, REFERENCE),)
-        ends = [facts["exact"] - facts["bound"], facts["exact"] + facts["bound"]]
         span = max(facts["spread"], abs(facts["exact"]) * 1e-6)
         if facts["bound"] < 20 * span:
-            lines += tuple(Line("Higham's bound", [end] * 2, top, BOUND) for end in ends[:1])
-            lines += (Line("", [ends[1]] * 2, top, BOUND),)
+            lines += _around(facts["exact"], facts["bound"], "Higham's bound", top)
+        lines += _around(facts["exact"], facts["predicted_deviation"], "predicted deviation", top)
     note = f"results (Higham's bound: {facts['exact']:.5g} ± {facts['bound']:.3g})"
     return Panel(note, "number of orders", lines, kind="points")

@@ -116,10 +116,12 @@ def _table(caption, heading, rows):
         ]
         cells = "".join(f"<td{kind}>{text}</td>" for text, kind in others)
         body.append(f'<tr><th scope="row"{first[1]}>{first[0]}</th>{cells}</tr>')
-    return (
-        f'<div class="wide"><table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+    shown_table = (
+        f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table>"
     )
+    # A wide table scrolls by itself, by touch or by key.
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{_text(caption)}">{shown_table}</div>'
 
 
 def _kind(numeric):

@@ -15,7 +15,7 @@ import numpy as np
 
 from softfloat import engines, products, reductions
 from softfloat.analysis.result import Line, Panel, Published, Study
-from softfloat.analysis.statistics import checked_count
+from softfloat.analysis.statistics import as_floating, checked_count
 from softfloat.formats import as_format, binary32, binary64
 
 CHECKS = 64  # random pairs on which a tree is tried
@@ -230,12 +230,14 @@ def _nodes(tree):
 
 
 def _functions(fmt):
-    """The functions whose orders `reveal_orders` shows; all add in fmt."""
+    """The functions whose orders `reveal_orders` shows; all add in fmt. NumPy's own know two formats only."""
     ones = lambda x: np.ones(x.size, x.dtype)  # noqa: E731
-    return {
+    others = {
         "numpy.sum": np.sum,
         "numpy.dot": lambda x: np.dot(x, ones(x)),
         "math.fsum": lambda x: math.fsum(x.tolist()),
+    }
+    return (others if fmt in (binary32, binary64) else {}) | {
         "softfloat.sum": lambda x: reductions.sum(x, fmt),
         "softfloat.sum, pairwise": lambda x: reductions.sum(x, fmt, order="pairwise"),
         "softfloat.dot": lambda x: products.dot(x, ones(x), fmt),
@@ -243,13 +245,12 @@ def _functions(fmt):
 
 
 def reveal_orders(fmt="binary32", n=32, *, seed=0):
-    """The summation trees of numpy.sum, numpy.dot, math.fsum and of this package, in binary32 or binary64.
+    """The summation trees of numpy.sum, numpy.dot, math.fsum, of this package and of tensor cores.
 
+    fmt : of the sums; NumPy's are shown in binary32 and binary64 only.
     Table: function, order, depth, calls, consistent. Extra: trees.
     """
-    fmt = as_format(fmt)
-    if fmt not in (binary32, binary64):
-        raise ValueError(f"numpy adds in binary32 or binary64, got fmt={fmt.label}")
+    fmt = as_floating(fmt)
     functions = _functions(fmt)
     found = {name: reveal_order(f, n, fmt=fmt, seed=seed) for name, f in functions.items()}
     found |= {

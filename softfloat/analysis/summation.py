@@ -76,8 +76,8 @@ def sum_by(algorithm, x, fmt, *, rounding="ties_to_even", seed=0):
     if algorithm == "exact":
         return exact_sum(x, fmt, axis=-1, **options)
     if algorithm in ("sorted", "priest"):
-        order = np.argsort(np.abs(x), axis=-1, kind="stable")
-        x = np.take_along_axis(x, order if algorithm == "sorted" else order[..., ::-1], axis=-1)
+        size = np.abs(x) if algorithm == "sorted" else -np.abs(x)
+        x = np.take_along_axis(x, np.argsort(size, axis=-1, kind="stable"), axis=-1)
     if algorithm in KERNELS:
         if algorithm == "accsum" and not accsum_takes(x, fmt):
             raise ValueError(
@@ -340,8 +340,8 @@ def condition_sweep(fmt="binary32", n=100, *, problem="sum", algorithms=None, po
     top = min(FOLDS * fmt.precision + fmt.precision / 2, room * (fmt.emax - 4))
     if top < 5 or fmt.emin > -fmt.precision:
         raise ValueError(
-            f"the range of {fmt.label}, from 2**{fmt.emin} to 2**{fmt.emax}, is too narrow for several condition "
-            "numbers; use a wider format"
+            f"{fmt.label} has too few digits or too narrow a range, 2**{fmt.emin} to 2**{fmt.emax}, for several "
+            "condition numbers; use a wider format"
         )
     targets = 2.0 ** np.linspace(4, top, checked_count("points", points, 2))
 
