@@ -59,7 +59,7 @@ def rows():
     ratio, low, high = compare(lambda: np.sum(x), call, LONG)
     yield Row("bfloat16 1e8 blocked 512, binary32", "np.sum", ratio, low, high, 0.5)
     soft = sf.array(x[: 10**7], "bfloat16")
-    plain = np.asarray(soft, np.float32)
+    plain = soft.to_numpy()
     for work, call in (
         ("exact_sum", lambda: analysis.exact_sum(soft)),
         ("exact_dot", lambda: analysis.exact_dot(soft, soft)),

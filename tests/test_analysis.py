@@ -525,6 +525,7 @@ def test_updates_are_lost_to_nearest_and_kept_on_average():
     assert (found.nearest, found.kahan) == (1.0, 2.0)
     assert found.low < found.exact < found.high and found.mean == pytest.approx(2.0, abs=0.01)
     assert found.deviation == pytest.approx(0.08, abs=0.02)
+    assert found.predicted_deviation == pytest.approx(0.0825, abs=0.001)
     assert found.runs.sum() == 1000
 
 
@@ -544,7 +545,7 @@ def test_training_in_fixed_point_needs_stochastic_rounding():
     """Gupta et al. (2015), on small data: float is near stochastic, and to nearest fails."""
     found = analysis.fixed_point_sr("Q7.8", 12)
     assert found.stochastic[0] < found.float32 + 3 < 15 < 30 < found.nearest[0]
-    assert found.nearest_lost[0] > 30
+    assert found.nearest_flushed[0] > 30
 
 
 # ---------------------------------------------------------------- what every result offers

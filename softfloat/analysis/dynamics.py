@@ -10,6 +10,7 @@ import numpy as np
 from softfloat import reductions
 from softfloat.analysis.exact import exact_sum
 from softfloat.analysis.growth import formats_of
+from softfloat.analysis.orders import around
 from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Published, Study, measured
 from softfloat.analysis.statistics import (
     as_floating,
@@ -18,6 +19,7 @@ from softfloat.analysis.statistics import (
     mean_interval,
     options_of,
 )
+from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.functional import add, divide, multiply, quantize, subtract
 from softfloat.rounding import as_rounding
@@ -132,7 +134,7 @@ def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, rounding="ties
     """Many small updates of one number, w = 1 and n times w + step: to nearest, by Kahan, stochastic.
 
     rounding : that of the first two.   Facts: exact (1 + n fl(step)), nearest, kahan, and of the stochastic runs mean,
-    low and high (the 95 % interval of the mean) and deviation. Table: value and runs, the stochastic results and how
+    low and high (the 95 % interval of the mean), deviation and predicted_deviation (while w has the ulp of 1). Table: value and runs, the stochastic results and how
     many runs ended there. Lost updates of pure 16-bit training, after Zamirai et al., Revisiting bfloat16 training
     (2020).
     """
@@ -151,11 +153,15 @@ def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, rounding="ties
     found = np.concatenate([np.asarray(part, float) for part in parts])
     mean, low, high = mean_interval(found)
     values, runs = np.unique(found, return_counts=True)
+    # Each update goes up with probability f = step mod ulp, as long as w has the ulp of 1.
+    ulp = fmt.epsilon if isinstance(fmt, Format) else fmt.resolution
+    up = math.fmod(small, ulp) / ulp
     facts = {
-        "exact": float(exact_sum(terms)),
+        "exact": float(exact_sum(terms, "binary64")),
         "nearest": float(reductions.sum(terms, fmt, **how)),
         "kahan": float(reductions.sum(terms, fmt, order="kahan", **how)),
         "mean": mean, "low": low, "high": high, "deviation": deviation(found),
+        "predicted_deviation": ulp * math.sqrt(n * abs(up) * (1 - abs(up))),
     }  # fmt: skip
     top = [0, int(runs.max())]
     lines = (
@@ -163,6 +169,7 @@ def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, rounding="ties
         Line("exact", [facts["exact"]] * 2, top, REFERENCE),
         Line(str(as_rounding(rounding)), [facts["nearest"]] * 2, top, REFERENCE),
         Line("by Kahan", [facts["kahan"]] * 2, top, REFERENCE),
+        *around(facts["exact"], facts["predicted_deviation"], "predicted deviation", top),
     )
     published = ()
     if fmt.label == "bfloat16" and n == 1000 and float(step) == 1e-3 and not how.get("seed"):

@@ -24,7 +24,7 @@ def fixed_point_sr(fmt=FORMATS, n=20, *, data="digits", hidden=(64,), lr=0.01, b
     by default 16 bits with 6, 8, 10 and 12 of them after the point.   n : epochs.   data, hidden, lr, batch : as for
     `softfloat train`.
     Table: format, nearest and stochastic (test errors in percent; 100 where the loss is not finite), and
-    nearest_lost, the percentage of updates that left their weight as it was. Fact: float32, its test error.
+    nearest_flushed, the percentage of all rounded numbers, updates among them, that became zero. Fact: float32, its test error.
     Raises ImportError where the data need a package that is not installed.
     """
     from softfloat import training
@@ -45,7 +45,7 @@ def fixed_point_sr(fmt=FORMATS, n=20, *, data="digits", hidden=(64,), lr=0.01, b
             )
         found = training.train(policy, settings.data, settings=settings)
         right = found.accuracy if found.status == "finished" else 0.0
-        return [100 * (1 - right), found.updates_lost_percent]
+        return [100 * (1 - right), found.flushed_percent]
 
     keys = [("float32", MODES[0]), *((label, mode) for label in labels for mode in MODES)]
     (reference, _), *rows = measured("runs", keys, run)
@@ -67,7 +67,7 @@ def fixed_point_sr(fmt=FORMATS, n=20, *, data="digits", hidden=(64,), lr=0.01, b
         settings={"formats": labels, "n": n, "data": data, "hidden": hidden, "lr": lr, "batch": batch, "seed": seed},
         facts={"float32": reference},
         arrays={"format": labels, "nearest": errors[:, 0, 0], "stochastic": errors[:, 1, 0],
-                "nearest_lost": errors[:, 0, 1]},
+                "nearest_flushed": errors[:, 0, 1]},
         panels=(Panel("format", "test error (%)", lines, kind="bars"),),
         published=(
             Published("test error", "float 1.4 %, stochastic near it, nearest fails (MNIST)",

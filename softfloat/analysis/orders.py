@@ -163,7 +163,7 @@ def _facts(found, values, terms, fmt, rounding):
     }
 
 
-def _around(middle, distance, label, top):
+def around(middle, distance, label, top):
     """Upright lines at both sides of a number, of one dash and one entry of the legend."""
     x = [middle - distance] * 2 + [math.nan] + [middle + distance] * 2
     return (Line(label, x, [*top, math.nan, *top], BOUND),) if math.isfinite(distance) else ()
@@ -176,7 +176,7 @@ def _panel(values, counts, facts):
         lines += (Line("exact sum", [facts["exact"]] * 2, top, REFERENCE),)
         span = max(facts["spread"], abs(facts["exact"]) * 1e-6)
         if facts["bound"] < 20 * span:
-            lines += _around(facts["exact"], facts["bound"], "Higham's bound", top)
-        lines += _around(facts["exact"], facts["predicted_deviation"], "predicted deviation", top)
+            lines += around(facts["exact"], facts["bound"], "Higham's bound", top)
+        lines += around(facts["exact"], facts["predicted_deviation"], "predicted deviation", top)
     note = f"results (Higham's bound: {facts['exact']:.5g} ± {facts['bound']:.3g})"
     return Panel(note, "number of orders", lines, kind="points")
