@@ -134,9 +134,9 @@ def updates(fmt="bfloat16", n=1000, *, step="0.001", trials=1000, rounding="ties
     """Many small updates of one number, w = 1 and n times w + step: to nearest, by Kahan, stochastic.
 
     rounding : that of the first two.   Facts: exact (1 + n fl(step)), nearest, kahan, and of the stochastic runs mean,
-    low and high (the 95 % interval of the mean), deviation and predicted_deviation (while w has the ulp of 1). Table: value and runs, the stochastic results and how
-    many runs ended there. Lost updates of pure 16-bit training, after Zamirai et al., Revisiting bfloat16 training
-    (2020).
+    low and high (the 95 % interval of the mean), deviation and predicted_deviation (while w has the ulp of 1). Table:
+    value and runs, the stochastic results and how many runs ended there. Lost updates of pure 16-bit training, after
+    Zamirai et al., Revisiting bfloat16 training (2020).
     """
     fmt, n, trials = as_format(fmt), checked_count("n", n), checked_count("trials", trials, 2)
     how = options_of(rounding, seed, n)  # a stream that no update of the stochastic runs has

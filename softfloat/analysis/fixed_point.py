@@ -24,7 +24,8 @@ def fixed_point_sr(fmt=FORMATS, n=20, *, data="digits", hidden=(64,), lr=0.01, b
     by default 16 bits with 6, 8, 10 and 12 of them after the point.   n : epochs.   data, hidden, lr, batch : as for
     `softfloat train`.
     Table: format, nearest and stochastic (test errors in percent; 100 where the loss is not finite), and
-    nearest_flushed, the percentage of all rounded numbers, updates among them, that became zero. Fact: float32, its test error.
+    nearest_flushed, the percentage of all rounded numbers, updates among them, that became zero. Fact: float32, its
+    test error.
     Raises ImportError where the data need a package that is not installed.
     """
     from softfloat import training
