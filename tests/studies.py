@@ -15,6 +15,7 @@ QUICK = {  # small sizes of every study
     "chunked_dot": {"n": 1024, "trials": 3},
     "condition_sweep": {"points": 4, "n": 20, "trials": 2},
     "sr_bias": {"bits": [2, 3]},
+    "sr_sums": {"n": 40, "trials": 10},
     "double_rounding": {"fmt": "float6_e3m2fn"},
     "euler": {"n": 4, "trials": 4},
     "updates": {"n": 20, "trials": 10},
@@ -25,6 +26,7 @@ QUICK = {  # small sizes of every study
     "lu_backward": {"n": 8, "trials": 2},
     "refinement": {"n": 10, "steps": 3},
     "loss_scaling": {"n": 1000},
+    "fixed_point_sr": {"fmt": "Q7.8", "n": 1, "hidden": [4]},
 }
 
 

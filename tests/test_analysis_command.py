@@ -4,6 +4,9 @@ import dataclasses
 import html.parser
 import json
 import re
+import signal as signals
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -80,7 +83,11 @@ def test_files_by_suffix(run, tmp_path):
         (["harmonic", "--set", "series"], "give KEY=VALUE"),
         (["harmonic", "--set", "series=fourier"], "series must be one of"),
         (["sr_bias", "--set", "extra=x"], "is a number"),
-        (["matmul_engine", "--format", "bfloat16"], "has no argument fmt"),
+        (["matmul_engine", "--format", "bfloat16"], "takes numbers in float8_e4m3fn, float8_e5m2"),
+        (["sr_bias", "--rounding", "RNE"], "has no argument rounding"),
+        (["stagnation", "--format", "bfloat16,binary16"], "bfloat16,binary16"),
+        (["condition_sweep", "--set", "problem=product"], "problem must be one of 'sum', 'dot'"),
+        (["sum_algorithms", "--set", "algorithms=kahan,gauss"], "got 'gauss'"),
         (["sr_bias", "--out", "x.txt"], "one of .png"),
         (["all"], "needs --out DIR"),
         (["all", "--out", "dir", "--n", "3"], "takes --out and --seed only"),
@@ -97,6 +104,56 @@ def test_a_seed_without_effect_is_said_so(run):
     assert code == 0
     code, out, _ = run("sr_bias", "--n", 2, "--seed", 3)
     assert code == 0 and "draws nothing at random: --seed has no effect" in out
+
+
+def test_a_size_without_effect_is_said_so(run):
+    code, out, _ = run("associativity", "--format", "float4_e2m1fn", "--n", 100)
+    assert code == 0 and "all cases are taken: --n and --seed have no effect" in out
+    code, out, _ = run("associativity", "--format", "bfloat16", "--n", 100)
+    assert code == 0 and "no effect" not in out
+
+
+@pytest.mark.parametrize("signal", ["SIGINT", "SIGKILL"])
+def test_a_study_that_a_signal_ends_goes_on_where_it_was(tmp_path, signal):
+    path, partial = tmp_path / "a.json", tmp_path / "a.json.partial"
+    words = ["stagnation", "--n", "100", "--set", "trials=4", "--out", str(path)]
+    # The study waits after its third point, until the signal comes.
+    script = (
+        "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from softfloat import cli; from softfloat.analysis import command\n"
+        "put, done = command.Journal.put, []\n"
+        "def slow(journal, key, value):\n"
+        "    put(journal, key, value); done.append(key)\n"
+        "    if len(done) == 3: print('waiting', flush=True); time.sleep(100)\n"
+        f"command.Journal.put = slow; sys.exit(cli.main(['study', *{words!r}]))\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(getattr(signals, signal))
+        rest, _ = process.communicate(timeout=60)
+    assert process.returncode == (130 if signal == "SIGINT" else -9)
+    assert ("3 points are kept" in rest) == (signal == "SIGINT")
+    assert len(partial.read_text().splitlines()) == 4 and not path.exists()
+    assert cli.main(["study", *words]) == 0 and not partial.exists()
+    assert json.loads(path.read_text()) == analysis.stagnation(n=100, trials=4).to_dict()
+
+
+def test_studies_whose_packages_are_missing_are_left_out(run, small, tmp_path, monkeypatch):
+    def missing(*arguments, **options):
+        raise ImportError("softfloat train needs scikit-learn: pip install")
+
+    entry = STUDIES["fixed_point_sr"]
+    for name in list(STUDIES):
+        if name not in ("fixed_point_sr", "sr_bias"):
+            monkeypatch.delitem(STUDIES, name)
+    monkeypatch.setitem(
+        STUDIES, "fixed_point_sr", dataclasses.replace(entry, function=missing, fixed={})
+    )
+    code, out, _ = run("all", "--out", tmp_path)
+    assert code == 0 and "fixed_point_sr is left out" in out and "1 studies" in out
+    assert (tmp_path / "index.html").exists()
 
 
 def test_an_interrupted_study_goes_on_where_it_was(run, tmp_path, monkeypatch):

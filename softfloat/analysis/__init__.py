@@ -15,6 +15,7 @@ from softfloat.analysis.algebra import associativity, distributivity
 from softfloat.analysis.catalogue import STUDIES, study
 from softfloat.analysis.dynamics import euler, logistic_map, updates
 from softfloat.analysis.exact import exact_dot, exact_sum
+from softfloat.analysis.fixed_point import fixed_point_sr
 from softfloat.analysis.generators import ill_conditioned_dot, ill_conditioned_sum
 from softfloat.analysis.gradients import loss_scaling
 from softfloat.analysis.growth import dot_backward, harmonic, matvec_backward, stagnation
@@ -41,9 +42,15 @@ from softfloat.analysis.measures import (
 from softfloat.analysis.orders import gamma, order_sweep
 from softfloat.analysis.result import Study, Tracker, tracked
 from softfloat.analysis.reveal import reveal_order, reveal_orders
-from softfloat.analysis.roundings import double_rounding, sr_bias
+from softfloat.analysis.roundings import double_rounding, sr_bias, sr_sums
 from softfloat.analysis.statistics import mean_interval, wilson
-from softfloat.analysis.summation import chunked_dot, condition_sweep, sum_algorithms, sum_by
+from softfloat.analysis.summation import (
+    chunked_dot,
+    condition_sweep,
+    dot_by,
+    sum_algorithms,
+    sum_by,
+)
 
 __all__ = [
     "STUDIES",
@@ -58,11 +65,13 @@ __all__ = [
     "distributivity",
     "dot_backward",
     "dot_backward_error",
+    "dot_by",
     "dot_condition",
     "double_rounding",
     "euler",
     "exact_dot",
     "exact_sum",
+    "fixed_point_sr",
     "gamma",
     "harmonic",
     "ill_conditioned_dot",
@@ -83,6 +92,7 @@ __all__ = [
     "reveal_orders",
     "solve_lu",
     "sr_bias",
+    "sr_sums",
     "stagnation",
     "study",
     "sum_algorithms",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from softfloat.analysis.algebra import associativity, distributivity
 from softfloat.analysis.dynamics import euler, logistic_map, updates
+from softfloat.analysis.fixed_point import fixed_point_sr
 from softfloat.analysis.gradients import loss_scaling
 from softfloat.analysis.growth import dot_backward, harmonic, matvec_backward, stagnation
 from softfloat.analysis.matrices import (
@@ -17,7 +18,7 @@ from softfloat.analysis.matrices import (
 )
 from softfloat.analysis.orders import order_sweep
 from softfloat.analysis.reveal import reveal_orders
-from softfloat.analysis.roundings import double_rounding, sr_bias
+from softfloat.analysis.roundings import double_rounding, sr_bias, sr_sums
 from softfloat.analysis.summation import chunked_dot, condition_sweep, sum_algorithms
 
 
@@ -78,6 +79,7 @@ STUDIES = dict(
         _entry("chunked_dot", chunked_dot),
         _entry("condition_sweep", condition_sweep),
         _entry("sr_bias", sr_bias, "extra"),
+        _entry("sr_sums", sr_sums),
         _entry("double_rounding", double_rounding, "samples"),
         _entry("euler", euler),
         _entry("updates", updates),
@@ -88,6 +90,7 @@ STUDIES = dict(
         _entry("lu_backward", lu_backward),
         _entry("refinement", refinement),
         _entry("loss_scaling", loss_scaling),
+        _entry("fixed_point_sr", fixed_point_sr),
     ]
 )
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from softfloat import __version__
+from softfloat._jit import source_hash
 from softfloat.analysis.catalogue import STUDIES, study
 from softfloat.analysis.page import report_page
 from softfloat.analysis.result import Tracker, tracked
@@ -22,12 +23,13 @@ PAGE = "index.html"
 class Journal:
     """Points of a study kept in a file, one JSON line each, so that an interrupted run can go on.
 
-    The first line says which study, arguments and version the points belong to; a file of others begins anew.
+    The first line says which study, arguments, version and sources the points belong to; a file of others begins anew.
     """
 
     def __init__(self, path, name, arguments):
         self.path = Path(path)
-        self.header = json.dumps([name, arguments, __version__], default=str, sort_keys=True)
+        key = [name, arguments, __version__, source_hash()]
+        self.header = json.dumps(key, default=str, sort_keys=True)
         self.known = self._read()
         self.resumed = len(self.known)
         self._file = None
@@ -48,11 +50,10 @@ class Journal:
 
     def put(self, key, value):
         if self._file is None:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # Written anew, so that a cut last line is not continued.
-            self._file = self.path.open("w")
+            # Written anew, so that a cut last line is not continued; whole, so that a kill now loses nothing.
             lines = [self.header, *(json.dumps(item) for item in self.known.items())]
-            self._file.write("\n".join(lines) + "\n")
+            write_atomically(self.path, "\n".join(lines) + "\n")
+            self._file = self.path.open("a")
         self.known[key] = value
         self._file.write(json.dumps([key, value]) + "\n")
         self._file.flush()
@@ -100,6 +101,8 @@ def study_command(name=None, *, out=(), as_json=False, settings=(), **options):
     if result is None:
         _tell_interrupted(screen, journal)
         return INTERRUPTED
+    if result.settings.get("exhaustive") and "n" in chosen.renamed and {"n", "seed"} & set(given):
+        screen.print("all cases are taken: --n and --seed have no effect here", soft_wrap=True)
     for path in out:
         write_study(result, path)
     if journal:
@@ -244,7 +247,13 @@ def _run_all(screen, out, as_json, given, settings):
     for number, entry in enumerate(STUDIES.values(), 1):
         arguments = {key: value for key, value in given.items() if key in entry.parameters}
         journal = Journal(folder / f"{entry.name}{PARTIAL}", entry.name, arguments)
-        result = _run(screen, entry, arguments, journal, f"{number}/{len(STUDIES)} {entry.name}")
+        try:
+            result = _run(
+                screen, entry, arguments, journal, f"{number}/{len(STUDIES)} {entry.name}"
+            )
+        except ImportError as error:
+            screen.print(f"{entry.name} is left out: {error}", soft_wrap=True)
+            continue
         if result is None:
             _tell_interrupted(screen, journal)
             return INTERRUPTED

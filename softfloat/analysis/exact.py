@@ -9,7 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from softfloat.backends.exact_sum import COLUMNS, TABLE_TERMS, gather_loop, parts_loop, rows_loop
+from softfloat.backends.exact_sum import (
+    COLUMNS,
+    TABLE_TERMS,
+    gather_loop,
+    gather_singles,
+    parts_loop,
+    rows_loop,
+)
 from softfloat.backends.exact_sum import PLACES as TABLE_PLACES
 from softfloat.backends.exact_sum import WORDS as TABLE_WORDS
 from softfloat.formats import as_format
@@ -123,29 +130,21 @@ def _rounded(parts, flags, fmt, choice, soft):
 
 def _long_sum(a, b):
     """(settled limbs, what was seen) of one long sum, a block at a time: no copy of the whole is made."""
-    gather, products = gather_loop(False), gather_loop(True)
+    gather, singles = gather_loop(b is not None), b is not None and a.dtype == b.dtype == FLOAT32
     limbs, seen = np.zeros(LIMBS, np.int64), 0
     table = np.zeros((TABLE_PLACES, TABLE_WORDS), np.int64)
     for first in range(0, a.size, TABLE_TERMS):
         block = slice(first, first + TABLE_TERMS)
+        if singles:
+            bits = (np.ascontiguousarray(x[block]).view(np.uint32) for x in (a, b))
+            found = gather_singles(*bits, limbs, table)
+            if found >= 0:
+                seen |= found
+                continue
         left = _bits(a[block])
-        if b is None:
-            seen |= gather(left, left[:0], limbs, table)
-            continue
-        right = _bits(b[block])
-        whole = _float64_products(left, right) if a.dtype == b.dtype == FLOAT32 else None
-        if whole is None:
-            seen |= products(left, right, limbs, table)
-        else:
-            seen |= gather(whole, whole[:0], limbs, table)
+        right = left[:0] if b is None else _bits(b[block])
+        seen |= gather(left, right, limbs, table)
     return limbs, seen
-
-
-def _float64_products(left, right):
-    """Products of float32 values, which float64 holds exactly, as bits; None where one is infinite or NaN."""
-    with np.errstate(invalid="ignore"):
-        found = left.view(np.float64) * right.view(np.float64)
-    return found.view(np.int64) if np.isfinite(found).all() else None
 
 
 def _exact_values(a, b, shape):

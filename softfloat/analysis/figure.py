@@ -6,7 +6,7 @@ import textwrap
 
 import numpy as np
 
-from softfloat.analysis.result import BOUND, MEASURED
+from softfloat.analysis.result import BOUND, MEASURED, REFERENCE
 from softfloat.plot import FAINT, INK, LINES, STYLE, save
 from softfloat.training._extras import need
 
@@ -18,6 +18,8 @@ _STYLES = (
 )
 _BOUND_DASHES = ((0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)))
 WIDTH = 6.2  # inches of a panel
+LEGEND_SIZE = 8.5  # points
+LEGEND_LETTERS = 75  # of that size side by side in a panel, lines of the legend counted
 
 
 def study_figure(study, path=None):
@@ -41,7 +43,7 @@ def study_figure(study, path=None):
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for ax, panel in zip(axes, study.panels, strict=False):
             _DRAWN[panel.kind](ax, panel)
-            ax.set_title(panel.title)
+            _legend(ax, panel)
         for ax in axes[len(study.panels) :]:
             ax.set_axis_off()
         figure.suptitle("\n".join(title), x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -62,7 +64,7 @@ def panel_svg(study, number, width=5.0):
         figure = Figure(figsize=(width, 0.74 * width), layout="constrained")
         ax = figure.subplots()
         _DRAWN[panel.kind](ax, panel)
-        ax.set_title(panel.title)
+        _legend(ax, panel)
         raw = io.StringIO()
         figure.savefig(raw, format="svg", transparent=True, metadata={"Date": None})
     text = raw.getvalue()
@@ -83,20 +85,18 @@ def _frame(ax, panel):
     ax.set_axisbelow(True)
 
 
-def _legend(ax, count):
-    """Inside where there is room; many entries go below the axes."""
-    if count < 2:
-        return
-    style = {
-        "frameon": True,
-        "framealpha": 0.9,
-        "edgecolor": "none",
-        "fontsize": 8.5,
-        "handlelength": 3.0,
-    }
-    if count > 6:
-        style |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3}
-    ax.legend(**style)
+def _legend(ax, panel):
+    """Above the axes, where it hides nothing, in as many columns as its longest label leaves room for; title above."""
+    labels = [line.label for line in panel.lines if line.label]
+    rows = 0
+    if len(labels) > 1:
+        columns = min(3, max(1, LEGEND_LETTERS // (max(map(len, labels)) + 7)), len(labels))
+        rows = -(-len(labels) // columns)
+        ax.legend(
+            loc="lower left", bbox_to_anchor=(0, 1.01), borderaxespad=0, borderpad=0.1, ncols=columns, frameon=False,
+            fontsize=LEGEND_SIZE, handlelength=2.6, columnspacing=1.2, labelspacing=0.3,
+        )  # fmt: skip
+    ax.set_title(panel.title, pad=6 + 1.5 * LEGEND_SIZE * rows)
 
 
 def _visible(y, panel):
@@ -122,7 +122,6 @@ def _draw_lines(ax, panel):
             ax.axhline(float(y), label=line.label, **how)
         else:
             ax.plot(np.asarray(line.x), y, label=line.label, **how)
-    _legend(ax, sum(line.label != "" for line in panel.lines))
 
 
 def _draw_measured(ax, panel, line, y, colour, dash, marker):
@@ -160,7 +159,15 @@ def _draw_bars(ax, panel):
         (p for p in panel.lines if p.kind != MEASURED), _BOUND_DASHES, strict=False
     ):
         if np.ndim(line.y):
-            ax.plot(range(len(line.x)), line.y, "_", color=INK, markersize=16, label=line.label)
+            marker = {"marker": "_", "markersize": 18, "color": INK}
+            if line.kind == REFERENCE:
+                marker = {
+                    "marker": "D",
+                    "markersize": 5,
+                    "color": LINES[0][0],
+                    "markeredgecolor": "white",
+                }
+            ax.plot(range(len(line.x)), line.y, linestyle="", label=line.label, **marker)
         else:
             ax.axhline(line.y, color=INK, linestyle=dash, linewidth=1.3, label=line.label)
     ax.set_xticks(range(len(solid[0].x)), [str(v) for v in solid[0].x])
@@ -168,7 +175,6 @@ def _draw_bars(ax, panel):
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
             label.set_ha("right")
-    _legend(ax, len(panel.lines))
 
 
 def _height(node):

@@ -10,21 +10,29 @@ import math
 import numpy as np
 
 from softfloat import reductions
+from softfloat._jit import jit
 from softfloat.analysis.exact import exact_sum
-from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Study, measured
+from softfloat.analysis.result import BOUND, REFERENCE, Line, Panel, Published, Study, measured
 from softfloat.analysis.statistics import (
     as_floating,
     checked_count,
+    checked_seed,
+    is_nearest,
     is_stochastic,
     normal,
     options_of,
 )
+from softfloat.backends.threads import get_num_threads, run_parts
+from softfloat.bits import u64
 from softfloat.functional import quantize
 from softfloat.operands import Held
-from softfloat.rounding import EVEN, MODES, as_rounding
+from softfloat.random import WORD_BITS, element_word, key_word, make_key
+from softfloat.rounding import as_rounding
 
 EXHAUSTIVE_TERMS = 8  # 40,320 permutations
 BATCH_NUMBERS = 1 << 22  # of permuted terms at a time
+PART_NUMBERS = 1 << 15  # of permuted terms that a thread is worth waking for
+EXACT_ORDERS = 100  # of which the sums are rounded once, too
 
 
 def gamma(k, fmt, rounding="ties_to_even"):
@@ -35,7 +43,7 @@ def gamma(k, fmt, rounding="ties_to_even"):
 
 def roundoff(fmt, rounding="ties_to_even"):
     """The largest relative error of one rounding in the normal range."""
-    return fmt.unit_roundoff if MODES[as_rounding(rounding)] in (EVEN, EVEN + 1) else fmt.epsilon
+    return fmt.unit_roundoff if is_nearest(rounding) else fmt.epsilon
 
 
 def order_sweep(
@@ -54,8 +62,9 @@ def order_sweep(
     x : terms, a SoftArray or any array; each is rounded to fmt first. Without x: n normal variates of this seed.
     fmt : by default that of a SoftArray, else binary16.   order, how : as for softfloat.sum: accumulator, block, ...
     Arrays: values (the distinct results, ascending) and counts. Extra: all_values (one for each order). Facts:
-    distinct, lowest, highest, spread, deviation, exact (rounded to binary64), bound (Higham's, on |error|) and
-    predicted_deviation, u / sqrt(3) * sqrt(sum of squared partial sums) of the given order.
+    distinct, lowest, highest, spread, deviation, exact (rounded to binary64), bound (Higham's, on |error|),
+    predicted_deviation, u / sqrt(3) * sqrt(sum of squared partial sums) of the given order, and distinct_exact, the
+    results of some of the orders where the sum is exact and rounded once.
     """
     fmt = as_floating(fmt if fmt is not None else x._format if isinstance(x, Held) else "binary16")
     rounding, trials = as_rounding(rounding), checked_count("trials", trials)
@@ -63,6 +72,7 @@ def order_sweep(
     if drawn:
         x = normal(seed, checked_count("n", n, 2))
     terms = np.asarray(quantize(x._values if isinstance(x, Held) else x, fmt)).reshape(-1)
+    checked_seed(seed)
     size = checked_count("the number of terms", terms.size, 2)
     every = size <= EXHAUSTIVE_TERMS and not is_stochastic(rounding)
     total = math.factorial(size) if every else trials
@@ -70,7 +80,7 @@ def order_sweep(
 
     def sums(first):
         stop = min(total, first + batch)
-        rows = terms[_orders(size, first, stop, every, seed)]
+        rows = _orders(terms, first, stop, every, seed)
         options = options_of(rounding, seed) | how
         if is_stochastic(rounding):
             options["offset"] = first
@@ -80,7 +90,9 @@ def order_sweep(
         [np.asarray(v) for v in measured("orders", range(0, total, batch), sums)]
     )
     values, counts = np.unique(found, return_counts=True)
+    some = _orders(terms, 0, min(total, EXACT_ORDERS), every, seed)
     facts = _facts(found, values, terms, fmt, rounding)
+    facts["distinct_exact"] = int(np.unique(exact_sum(some, fmt, axis=1)).size)
     drawn_text = f"{size} normal variates (seed {seed})" if drawn else f"{size} given terms"
     orders = f"all {total:,} orders" if every else f"{total:,} random orders (seed {seed})"
     return Study(
@@ -99,17 +111,40 @@ def order_sweep(
         arrays={"values": values, "counts": counts},
         extra={"all_values": found},
         panels=(_panel(values, counts, facts),),
-    )
+        published=(
+            Published(
+                f"results of exact sums in {len(some):,} orders", "1", "ReproBLAS: the same in any order",
+                str(facts["distinct_exact"]),
+            ),
+        ),
+    )  # fmt: skip
 
 
-def _orders(size, first, stop, every, seed):
-    """Permutations number first to stop, as an integer array; each random one has a generator of its own."""
+@jit
+def _shuffle(terms, key, first, rows):
+    """Row r: the terms in random order number first + r, by Fisher and Yates; the bias of a draw is below n / 2**32."""
+    for r in range(rows.shape[0]):
+        own, row = key_word(key, first + r), rows[r]
+        row[:] = terms
+        for i in range(terms.size - 1, 0, -1):
+            j = (element_word(own, i) * u64(i + 1)) >> u64(WORD_BITS)
+            row[i], row[j] = row[j], row[i]
+
+
+def _orders(terms, first, stop, every, seed):
+    """The terms in the orders number first to stop, one to a row; a random one depends on seed and number only."""
     if every:
-        chosen = itertools.islice(itertools.permutations(range(size)), first, stop)
-        return np.array(list(chosen))
-    return np.stack(
-        [np.random.default_rng([seed, i]).permutation(size) for i in range(first, stop)]
+        chosen = itertools.islice(itertools.permutations(range(terms.size)), first, stop)
+        return terms[np.array(list(chosen))]
+    rows, key = np.empty((stop - first, terms.size), terms.dtype), make_key(seed, 0)
+    count = max(1, PART_NUMBERS // terms.size)
+    parts = [(at, min(stop, at + count)) for at in range(first, stop, count)]
+    run_parts(
+        lambda at, end: _shuffle(terms, key, at, rows[at - first : end - first]),
+        parts,
+        get_num_threads(),
     )
+    return rows
 
 
 def _facts(found, values, terms, fmt, rounding):
@@ -123,9 +158,15 @@ def _facts(found, values, terms, fmt, rounding):
         "spread": float(values.max() - values.min()),
         "deviation": float(found.astype(float).std()),
         "predicted_deviation": float(u / math.sqrt(3) * math.sqrt(np.sum(partial**2))),
-        "exact": float(exact_sum(terms)),
+        "exact": float(exact_sum(terms, "binary64")),
         "bound": float(gamma(terms.size - 1, fmt, rounding) * exact_sum(np.abs(terms), "binary64")),
     }
+
+
+def around(middle, distance, label, top):
+    """Upright lines at both sides of a number, of one dash and one entry of the legend."""
+    x = [middle - distance] * 2 + [math.nan] + [middle + distance] * 2
+    return (Line(label, x, [*top, math.nan, *top], BOUND),) if math.isfinite(distance) else ()
 
 
 def _panel(values, counts, facts):
@@ -133,10 +174,9 @@ def _panel(values, counts, facts):
     if math.isfinite(facts["exact"]):
         top = [0, int(counts.max())]
         lines += (Line("exact sum", [facts["exact"]] * 2, top, REFERENCE),)
-        ends = [facts["exact"] - facts["bound"], facts["exact"] + facts["bound"]]
         span = max(facts["spread"], abs(facts["exact"]) * 1e-6)
         if facts["bound"] < 20 * span:
-            lines += tuple(Line("Higham's bound", [end] * 2, top, BOUND) for end in ends[:1])
-            lines += (Line("", [ends[1]] * 2, top, BOUND),)
+            lines += around(facts["exact"], facts["bound"], "Higham's bound", top)
+        lines += around(facts["exact"], facts["predicted_deviation"], "predicted deviation", top)
     note = f"results (Higham's bound: {facts['exact']:.5g} ± {facts['bound']:.3g})"
     return Panel(note, "number of orders", lines, kind="points")

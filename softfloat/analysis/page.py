@@ -11,6 +11,7 @@ STYLE = """
 :root { color-scheme: light dark; --ink: #222; --soft: #5c5c5c; --paper: #fdfdfc; --line: #ddd; --link: #0a58a5; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e8e6e3; --soft: #aaa7a2; --paper: #17181a; --line: #3a3c40; --link: #7db7f0; }
+  .figures svg { filter: invert(.9) hue-rotate(180deg); } /* dark ink on nothing: the same hues on dark */
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 62rem; padding: 1rem; font: 1rem/1.55 system-ui, sans-serif;
@@ -21,7 +22,7 @@ section { border-top: 1px solid var(--line); padding: 1.5rem 0; }
 .caption, footer { color: var(--soft); font-size: .92rem; }
 .figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: .75rem;
   max-width: 100%; margin: 1rem 0; }
-.figures div { background: #fff; border-radius: .4rem; padding: .4rem; max-width: 38rem; }
+.figures div { max-width: 36rem; }
 .figures svg { display: block; width: 100%; height: auto; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; margin: .75rem 0; }
@@ -115,10 +116,12 @@ def _table(caption, heading, rows):
         ]
         cells = "".join(f"<td{kind}>{text}</td>" for text, kind in others)
         body.append(f'<tr><th scope="row"{first[1]}>{first[0]}</th>{cells}</tr>')
-    return (
-        f'<div class="wide"><table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+    shown_table = (
+        f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table>"
     )
+    # A wide table scrolls by itself, by touch or by key.
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{_text(caption)}">{shown_table}</div>'
 
 
 def _kind(numeric):

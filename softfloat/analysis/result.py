@@ -157,17 +157,19 @@ def _jsonable(value):
 
 
 def shown(value):
-    """A number in as few digits as tell it: whole numbers with spaces, others in four digits."""
+    """A number in as few digits as tell it: whole numbers with commas, others in five digits at most; NaN as "-"."""
     value = _plain(value)
     if isinstance(value, bool) or value is None:
         return {True: "yes", False: "no", None: "-"}[value]
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        if value == int(value) if math.isfinite(value) else False:
+        if math.isnan(value):
+            return "-"
+        if abs(value) < 1e10 and value == int(value):
             return f"{value:.10g}"
         exact = repr(value)
-        return exact if len(exact) <= 12 and "e" not in exact else f"{value:.4g}"
+        return exact if len(exact) <= 12 and "e" not in exact else f"{value:.5g}"
     return str(value)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from softfloat import products, reductions
-from softfloat.analysis.result import Line, Panel, Study
-from softfloat.analysis.statistics import checked_count
+from softfloat import engines, products, reductions
+from softfloat.analysis.result import Line, Panel, Published, Study
+from softfloat.analysis.statistics import as_floating, checked_count
 from softfloat.formats import as_format, binary32, binary64
 
 CHECKS = 64  # random pairs on which a tree is tried
@@ -50,13 +50,14 @@ class _Probe:
         return self.known[key]
 
 
-def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None):
+def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None, seed=0):
     """The summation tree of f, a function of an array of n numbers that returns their sum in some fixed order.
 
     f : called with arrays of `dtype`; an inner product is lambda x: np.dot(x, ones).
     fmt : the format of its additions, which must swallow n units beside 2**emax and count n of them.
     dtype : of the array, by default the format's carrier.   unit, mask : the small terms and the huge one, by default
         chosen for fmt; say both where inputs and accumulator differ, as in a matrix engine.
+    seed : of the pairs on which the tree is tried.
     Facts: order (sequential, reversed, pairwise, exact, one fused addition, or other), calls, consistent (whether the
     tree predicts further pairs) and depth. A compensated sum shows the order of its main additions. Extra: tree,
     nested tuples of term numbers: a node of more than two children is one fused addition.
@@ -83,8 +84,8 @@ def reveal_order(f, n, *, fmt="binary64", dtype=None, unit=None, mask=None):
         tree, _ = _build(probe, list(range(n)))
         order = _name(tree, n)
     calls = len(probe.known)
-    consistent = _consistent(probe, tree, n, order)
-    return _study(tree, order, n, fmt, calls, consistent)
+    consistent = _consistent(probe, tree, n, order, seed)
+    return _study(tree, order, n, fmt, calls, consistent, seed)
 
 
 def _units(n, fmt):
@@ -130,8 +131,8 @@ def _leaves(tree):
     return found
 
 
-def _consistent(probe, tree, n, order):
-    rng = np.random.default_rng(0)
+def _consistent(probe, tree, n, order, seed):
+    rng = np.random.default_rng(seed)
     for _ in range(CHECKS):
         i, j = rng.choice(n, 2, replace=False).tolist()
         want = 2 if order == "exact" else _predicted(tree, i, j)
@@ -194,7 +195,7 @@ def _depth(tree):
     return 1 + max(map(_depth, tree)) if isinstance(tree, tuple) else 0
 
 
-def _study(tree, order, n, fmt, calls, consistent):
+def _study(tree, order, n, fmt, calls, consistent, seed):
     verdict = _verdict(order)
     if not consistent:
         verdict = "no tree of additions explains it"
@@ -207,9 +208,9 @@ def _study(tree, order, n, fmt, calls, consistent):
         title=f"Summation order of {n} terms: {verdict}",
         caption=(
             f"{n} terms, additions taken as {fmt.label}; {calls} calls with +M and -M among units, "
-            f"the tree then tried on {CHECKS} random pairs (seed 0)."
+            f"the tree then tried on {CHECKS} random pairs (seed {seed})."
         ),
-        settings={"n": n, "format": fmt.label},
+        settings={"n": n, "format": fmt.label, "seed": seed},
         facts={"order": order, "calls": calls, "consistent": consistent, "depth": _depth(tree)},
         arrays={
             "node": list(range(len(nodes))),
@@ -229,37 +230,42 @@ def _nodes(tree):
 
 
 def _functions(fmt):
-    """The functions whose orders `reveal_orders` shows; all add in fmt."""
+    """The functions whose orders `reveal_orders` shows; all add in fmt. NumPy's own know two formats only."""
     ones = lambda x: np.ones(x.size, x.dtype)  # noqa: E731
-    return {
+    others = {
         "numpy.sum": np.sum,
         "numpy.dot": lambda x: np.dot(x, ones(x)),
         "math.fsum": lambda x: math.fsum(x.tolist()),
+    }
+    return (others if fmt in (binary32, binary64) else {}) | {
         "softfloat.sum": lambda x: reductions.sum(x, fmt),
         "softfloat.sum, pairwise": lambda x: reductions.sum(x, fmt, order="pairwise"),
         "softfloat.dot": lambda x: products.dot(x, ones(x), fmt),
     }
 
 
-def reveal_orders(fmt="binary32", n=32):
-    """The summation trees of numpy.sum, numpy.dot, math.fsum and of this package, in binary32 or binary64.
+def reveal_orders(fmt="binary32", n=32, *, seed=0):
+    """The summation trees of numpy.sum, numpy.dot, math.fsum, of this package and of tensor cores.
 
+    fmt : of the sums; NumPy's are shown in binary32 and binary64 only.
     Table: function, order, depth, calls, consistent. Extra: trees.
     """
-    fmt = as_format(fmt)
-    if fmt not in (binary32, binary64):
-        raise ValueError(f"numpy adds in binary32 or binary64, got fmt={fmt.label}")
+    fmt = as_floating(fmt)
     functions = _functions(fmt)
-    found = {name: reveal_order(f, n, fmt=fmt) for name, f in functions.items()}
+    found = {name: reveal_order(f, n, fmt=fmt, seed=seed) for name, f in functions.items()}
+    found |= {
+        name: reveal_order(f, n, **probe, seed=seed) for name, (f, probe, _) in _machines().items()
+    }
     facts = [study.facts for study in found.values()]
     return Study(
         name="reveal_order",
         title=f"In which order {n} terms are added",
         caption=(
             f"{n} terms in {fmt.label}, on this machine, with NumPy {np.__version__}; each tree found by +M and -M "
-            f"among units and tried on {CHECKS} random pairs (seed 0)."
+            f"among units and tried on {CHECKS} random pairs (seed {seed}). Engines: binary16 inner products of "
+            "softfloat.engines."
         ),
-        settings={"format": fmt.label, "n": n, "numpy": np.__version__},
+        settings={"format": fmt.label, "n": n, "numpy": np.__version__, "seed": seed},
         arrays={"function": list(found)}
         | {key: [f[key] for f in facts] for key in ("order", "depth", "calls", "consistent")},
         extra={"trees": {name: study.tree for name, study in found.items()}},
@@ -267,4 +273,30 @@ def reveal_orders(fmt="binary32", n=32):
             dataclasses.replace(study.panels[0], title=f"{name}: {_verdict(study.order)}")
             for name, study in found.items()
         ),
-    )
+        published=tuple(
+            Published(f"terms in one addition, {name}", published, "Xie et al., FPRev (2025)",
+                      f"{_widest(found[name].tree) - 1} products + the sum before")
+            for name, (_, _, published) in _machines().items()
+        ),
+    )  # fmt: skip
+
+
+def _machines():
+    """{name: (inner product with ones, probe for `reveal_order`, what FPRev found)} of tensor cores."""
+    probe = {"fmt": "binary32", "dtype": np.float32, "unit": 2.0**-24, "mask": 2.0**15}
+
+    def adds(engine):
+        return lambda x: products.matmul(x, np.ones(x.size, np.float32), binary32, engine=engine)
+
+    presets = engines.presets()
+    found = {"V100": "4 + 1", "A100": "8 + 1", "H100": "16 + 1"}
+    return {
+        name: (adds(presets[f"{name.lower()}_fp16"]), probe, seen) for name, seen in found.items()
+    }
+
+
+def _widest(tree):
+    """The largest number of children of a node, where one of them is a sum itself."""
+    if not isinstance(tree, tuple):
+        return 0
+    return max(len(tree), *map(_widest, tree))

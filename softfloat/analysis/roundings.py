@@ -1,19 +1,27 @@
-"""What kinds of rounding do: the bias of stochastic rounding with few random bits, and rounding twice.
+"""What kinds of rounding do: bias and spread of stochastic rounding, few random bits, and rounding twice.
 
 Sources: Fitzgibbon and Felix, On stochastic rounding with few random bits (2025); Figueroa, When is double rounding
-innocuous? (1995): p' >= 2 p + 2 digits on the way are enough for +, -, *, / and the square root.
+innocuous? (1995): p' >= 2 p + 2 digits on the way are enough for +, -, *, / and the square root; El Arar, Sohier, de
+Oliveira Castro and Petit, Stochastic rounding variance and probabilistic bounds (2023), for sums of random roundings.
 """
+
+import math
 
 import numpy as np
 
-from softfloat import functional
+from softfloat import functional, reductions
 from softfloat.analysis.algebra import BATCH, EXHAUSTIVE_BITS, finite_values
+from softfloat.analysis.exact import exact_sum
+from softfloat.analysis.growth import sizes_up_to
 from softfloat.analysis.result import BOUND, Line, Panel, Published, Study, measured
 from softfloat.analysis.statistics import (
     CONFIDENCE,
     as_floating,
     checked_count,
+    deviation,
     is_stochastic,
+    mean_interval,
+    uniform,
     wilson,
 )
 from softfloat.format import Format
@@ -78,6 +86,73 @@ def sr_bias(fmt="bfloat16", *, extra=4, bits=range(1, 9)):
     )
 
 
+def sr_sums(fmt="bfloat16", n=4096, *, trials=200, bits=24, failure=0.05, seed=0):
+    """Mean and deviation of the error of stochastic sums, one term after the other and pairwise, against their length.
+
+    Terms are uniform in [0, 1), so that errors are relative to sum |x|. Unbiased rounding has mean error 0; an error
+    beyond the bound of Bienayme and Chebyshev, sqrt(((1 + v**2)**k - 1) / failure) with v = 2**(1-p) and k = n - 1, or
+    k = ceil(log2 n) pairwise, has at most the probability `failure`.   bits : random bits of a rounding.
+    Table: n, mean, low and high (its 95 % interval), deviation and bound; the same pairwise. Fact: beyond, the share of
+    all sums outside the bounds.
+    """
+    fmt, trials = as_floating(fmt), checked_count("trials", trials, 2)
+    if not 0 < failure < 1:
+        raise ValueError(f"failure must be a probability between 0 and 1, got {failure!r}")
+    sizes = sizes_up_to(n, 4)
+    terms = quantize(uniform(seed, sizes[-1]), fmt)
+    orders = ("sequential", "pairwise")
+
+    def errors(key):
+        order, size = key
+        rows = np.broadcast_to(terms[:size], (trials, size))  # each row has random words of its own
+        got = reductions.sum(
+            rows, fmt, axis=1, order=order, rounding="stochastic", seed=seed, random_bits=bits
+        )
+        exact = float(exact_sum(terms[:size], "binary64"))
+        return (got.astype(float) - exact) / exact
+
+    keys = [(order, size) for order in orders for size in sizes]
+    found = np.reshape(measured("sums", keys, errors), (2, len(sizes), trials))
+    table, count, beyond = {"n": np.array(sizes)}, np.array(sizes), 0
+    lines, spread = [], []
+    for order, rows, k in zip(orders, found, (count - 1, np.ceil(np.log2(count))), strict=True):
+        mean, low, high = np.array([mean_interval(row) for row in rows]).T
+        bound = np.sqrt(np.expm1(np.minimum(k * math.log1p(fmt.epsilon**2), 700)) / failure)
+        own = {"mean": mean, "low": low, "high": high}
+        own |= {"deviation": list(map(deviation, rows)), "bound": bound}
+        table |= {
+            (name if order == "sequential" else f"pairwise_{name}"): v for name, v in own.items()
+        }
+        beyond += np.count_nonzero(np.abs(rows) > bound[:, None])
+        lines.append(Line(f"{order}: mean, 95 %", sizes, mean, low=low, high=high))
+        spread.append(Line(f"deviation, {order}", sizes, own["deviation"]))
+    spread += [
+        Line("bound, sequential", sizes, np.minimum(table["bound"], 1), BOUND),
+        Line("bound, pairwise", sizes, np.minimum(table["pairwise_bound"], 1), BOUND),
+    ]
+    return Study(
+        name="sr_sums",
+        title=f"Stochastic sums in {fmt.label}: no bias, and a spread that grows like a root",
+        caption=(
+            f"{fmt.label}, {bits} random bits; sums of the same uniform terms, {trials} runs a length (seed {seed}); "
+            f"95 % intervals of the mean; bounds hold with probability {1 - failure:g} each."
+        ),
+        settings={"format": fmt.label, "n": sizes[-1], "trials": trials, "bits": bits, "failure": failure,
+                  "seed": seed},
+        facts={"beyond": beyond / found.size},
+        arrays=table,
+        panels=(
+            Panel("n", "mean relative error", (*lines, Line("no bias", sizes, 0.0, BOUND)), x_scale="log"),
+            Panel("n", "relative error", tuple(spread), x_scale="log", y_scale="log"),
+        ),
+        published=(
+            Published("growth of the bound", "sqrt(n) u; pairwise sqrt(log n) u", "El Arar et al. (2023)",
+                      f"deviation at n = {sizes[-1]:,}: {table['deviation'][-1] / fmt.epsilon:.2g} v; "
+                      f"pairwise {table['pairwise_deviation'][-1] / fmt.epsilon:.2g} v"),
+        ),
+    )  # fmt: skip
+
+
 def double_rounding(
     fmt="float8_e4m3fn", operation="multiply", *, rounding="ties_to_even", samples=1 << 18, seed=0
 ):
@@ -123,7 +198,7 @@ def double_rounding(
     low, high = np.array(bounds).T
     table = {"digits": list(precisions), "differ": differ, "pairs": [total] * differ.size}
     table |= {"share": differ / total, "low": low, "high": high}
-    innocuous = [p for p, d in zip(precisions, differ, strict=True) if not d]
+    enough = next((p for i, p in enumerate(precisions) if not differ[i:].any()), None)
     drawn = f"{total:,} pairs of codes drawn uniformly (seed {seed}), intervals at {CONFIDENCE:.0%}"
     what = f"all {total:,} operands" if exhaustive else drawn
     lines = (
@@ -141,10 +216,13 @@ def double_rounding(
         caption=f"{fmt.label}, {rounding}; {what}; on the way 11 exponent bits and as many digits as the axis says.",
         settings={"format": fmt.label, "operation": operation, "rounding": str(rounding), "exhaustive": exhaustive}
         | ({} if exhaustive else {"samples": samples, "seed": seed}),
-        facts={"innocuous_from_digits": min((p for p in innocuous if all(q in innocuous for q in precisions if q >= p)),
-                                            default=None)},
+        facts={"innocuous_from_digits": enough},
         arrays=table,
         panels=(Panel("digits of the format on the way", "share of results that differ", lines),),
+        published=(
+            Published("digits that are enough", f"2 p + 2 = {2 * fmt.precision + 2}", "Figueroa (1995)",
+                      f"{enough if enough is not None else 'none tried'} for these"),
+        ),
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from softfloat.format import Format
 from softfloat.formats import as_format
-from softfloat.rounding import MODES, STOCHASTIC, as_rounding
+from softfloat.rounding import AWAY, EVEN, MODES, STOCHASTIC, as_rounding
 
 CONFIDENCE = 0.95
 Z = 1.959963984540054  # the normal quantile of (1 + 0.95) / 2
@@ -58,6 +58,10 @@ def is_stochastic(rounding):
     return MODES[as_rounding(rounding)] >= STOCHASTIC
 
 
+def is_nearest(rounding):
+    return MODES[as_rounding(rounding)] in (EVEN, AWAY)
+
+
 def options_of(rounding, seed, stream=0):
     """rounding=, and seed= and stream= where the mode takes them."""
     rounding = as_rounding(rounding)
@@ -73,6 +77,21 @@ def uniform(seed, *shape):
 
 def normal(seed, *shape):
     return np.random.default_rng(seed).standard_normal(shape)
+
+
+def checked_choice(name, value, known):
+    """The value, if it is one of these texts; ValueError otherwise."""
+    if value not in known:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, known))}, got {value!r}")
+    return value
+
+
+def checked_seed(seed):
+    """A seed, an integer in [0, 2**64); ValueError or TypeError otherwise."""
+    checked_count("seed", seed, 0)
+    if seed >= 1 << 64:
+        raise ValueError(f"seed must be below 2**64, got {seed}")
+    return int(seed)
 
 
 def checked_count(name, value, low=1):

@@ -11,7 +11,9 @@ import numpy as np
 
 from softfloat._jit import jit
 from softfloat.ops.exact_sum import (
+    BASE,
     LIMB,
+    LIMB_MASK,
     LIMBS,
     PLAIN_FIELD,
     SAW_OTHER,
@@ -29,6 +31,9 @@ from softfloat.ops.exact_sum import (
 TABLE_TERMS = 1 << 17
 SHORT_RUN = 512  # terms that are not worth emptying a table for
 WORDS, PLACES = 3, 4096
+SINGLE_PLACES = (
+    2 + BASE - 300
+)  # the last place of a product of float32 numbers, less the fields of the factors
 COLUMNS = 6  # of what describes a sum: class, negative, exponent, high, low, flags
 
 
@@ -91,6 +96,33 @@ def gather_loop(product):
         return SAW_OTHER if other != 0 else 0
 
     return gather
+
+
+@jit
+def gather_singles(a, b, limbs, table):
+    """gather(a, b, limbs, table) of products for the bits of float32 numbers, uint32: their products have 48 bits.
+
+    Returns -1, and nothing is added, where a number is infinite or NaN.
+    """
+    special, other = False, np.int64(0)
+    for k in range(a.size):
+        u, v = np.int64(a[k]), np.int64(b[k])
+        fu, fv = (u >> 23) & 0xFF, (v >> 23) & 0xFF
+        m = ((u & 0x7FFFFF) | (np.int64(fu != 0) << 23)) * (
+            (v & 0x7FFFFF) | (np.int64(fv != 0) << 23)
+        )
+        negative = (u ^ v) >> 31
+        place = max(fu, 1) + max(fv, 1) + SINGLE_PLACES
+        table[place, 0] += ((m & LIMB_MASK) ^ -negative) + negative
+        table[place, 1] += ((m >> LIMB) ^ -negative) + negative
+        special |= (fu == 0xFF) | (fv == 0xFF)
+        other |= m | negative
+    if special:
+        table[:] = 0
+        return -1
+    empty_table(table, limbs)
+    carry(limbs)
+    return SAW_OTHER if other != 0 else 0
 
 
 @functools.cache
