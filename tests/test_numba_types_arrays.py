@@ -211,6 +211,20 @@ M @ F[:3]
 np.trapezoid(X)
 np.percentile(X, 50)
 np.fill_diagonal(F.reshape(4, 2), X[0])
+np.nanmean(X)
+np.nancumsum(X)
+np.identity(3, X.dtype)
+np.eye(3, dtype=X.dtype)
+np.frombuffer(X)
+np.sum(M, axis=0)
+np.cumsum(M, 0)
+np.kron(M, M)
+np.stack((X, Y), axis=1)
+np.delete(X, 0)
+np.maximum(X, X[0])
+str(X[0])
+repr(X[0])
+f"{X[0]}"
 """.strip().splitlines()
 
 # More that may work or not, but never in plain float.
@@ -307,9 +321,62 @@ def test_refusals_say_what_to_do():
         ("X.view(np.float64)", "to_numpy"),
         ("X.astype(np.float64)", "to_numpy"),
         ("X[0] + H[0]", r"\.astype\(fmt\)"),
+        ("np.nanmean(X)", "np.nanmean has no rounded version in kernels"),
+        ("np.concatenate((X, Y))", "np.concatenate has no rounded version in kernels"),
+        ("np.sum(M, axis=0)", "np.sum with more than 1 argument"),
+        ("np.maximum(X, X[0])", r"np\.full\(1, v, v\.dtype\)"),
+        ("str(X[0])", r"str\(float\(x\)\)"),
     ):
         with pytest.raises(TypingError, match=words):
             compiled(source)(*operands())
+
+
+SCALARS = """
+X[1] + X
+M * X[0]
+X[0] - M
+a * X + 1
+X / a - X[0] * 2
+2 * X + a * a * Y
+X[3] <= X
+X != a
+y = X.copy()\\ny += a\\ny *= X[1]\\ny[:3] -= a\\nreturn y
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("mode", ["ties_to_even", "toward_zero"])
+def test_a_soft_scalar_beside_a_whole_array_has_the_bits_of_python(mode):
+    X, Y, _, M, _ = operands()
+    lines = []
+    for k, source in enumerate(SCALARS):
+        *steps, last = source.replace("\\n", "\n").splitlines()
+        lines += [*steps, f"r{k} = {last.removeprefix('return ')}"]
+    names = ", ".join(f"r{k}" for k in range(len(SCALARS)))
+    body = "\n    ".join([*lines, f"return {names}"])
+    namespace = {}
+    exec(f"def f(X, Y, M, a):\n    {body}", namespace)
+    with sf.rounding(mode):
+        got = numba.njit(namespace["f"])(X, Y, M, X[2])
+        want = namespace["f"](X, Y, M, X[2])
+    for mine, theirs in zip(got, want, strict=True):
+        assert (as_bits(mine) == as_bits(theirs)).all()
+
+
+def test_plain_operands_of_refused_functions_are_numbas():
+    run = compiled(
+        "np.concatenate((F, F)), np.nanmean(np.arange(4.0)), np.eye(2), np.sum(np.ones((2, 3)), axis=0)"
+    )
+    joined, mean, one, sums = run(*operands())
+    assert joined.tolist() == operands()[4].tolist() * 2
+    assert (mean, one.tolist(), sums.tolist()) == (1.5, [[1, 0], [0, 1]], [2, 2, 2])
+
+
+def test_soft_scalars_have_a_hash():
+    assert compiled("len({X[0], X[1], X[0]})")(*operands()) == 2
+    assert (
+        compiled("d = {X[0]: 1}\nd[X[1]] = 2\nd[X[0]] = 3\nreturn d[X[0]] + len(d)")(*operands())
+        == 5
+    )
 
 
 def test_every_name_of_an_elementary_function_is_known():

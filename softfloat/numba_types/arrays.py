@@ -24,11 +24,12 @@ from softfloat.numba_types import forms, functions, operators
 from softfloat.numba_types.functions import dtype_value, target_of
 from softfloat.numba_types.kinds import NEAREST, PLAIN, SoftArrayType, SoftFloatType, raw, wrapper
 from softfloat.numba_types.operators import meeting
-from softfloat.numba_types.options import OPTIONS, FormatConstant, unliteral
+from softfloat.numba_types.options import OPTIONS, FormatConstant, itself, unliteral
 
 
 def ours_on_cpu(function, **options):
     """As `ours`, where arrays can be made: on the CPU. Asked before numba's own, which are for any target."""
+    operators.OURS.add(function)
     return overload(function, jit_options=OPTIONS, target="cpu", **options)
 
 
@@ -61,6 +62,10 @@ def _refuse_parallel():
         )
 
 
+def _operands(function):
+    return getattr(function, "nin", 1 if function in functions.EXACT else 2)
+
+
 def _array_rule(function, result):
     """Type a ufunc or operator on soft arrays; result(soft) is the type of its elements."""
 
@@ -69,8 +74,19 @@ def _array_rule(function, result):
         key = function
 
         def generic(self, args, kws):
-            if kws or len(args) != self.operands:
+            if (
+                kws
+                or len(args) != self.operands
+                or not any(isinstance(a, SoftArrayType) for a in args)
+            ):
                 return None
+            if any(map(_is_scalar, args)):
+                if function in _WRITTEN:
+                    return None
+                raise errors.TypingError(
+                    f"{function.__name__} of a soft array takes no soft scalar beside it in kernels: spread the scalar "
+                    "over an array, np.full(1, v, v.dtype)"
+                )
             found = _shape_of(function.__name__, args)
             if found is None:
                 return None
@@ -81,7 +97,7 @@ def _array_rule(function, result):
             made = SoftArrayType if isinstance(element, SoftFloatType) else types.Array
             return signature(made(element, ndim, "C"), *args)
 
-        operands = getattr(function, "nin", 1 if function in functions.EXACT else 2)
+        operands = _operands(function)
 
     return _Rule
 
@@ -100,13 +116,28 @@ ROUNDED = [
 ]
 TRUE_OR_FALSE = [*operators.COMPARISONS, np.isnan, np.isinf, np.isfinite, np.signbit]
 # Written out: numba fuses expressions, not calls of operators.
+_WRITTEN = {
+    operator.add: jit(lambda a, b: a + b),
+    operator.sub: jit(lambda a, b: a - b),
+    operator.mul: jit(lambda a, b: a * b),
+    operator.truediv: jit(lambda a, b: a / b),
+    operator.mod: jit(lambda a, b: a % b),
+    operator.floordiv: jit(lambda a, b: a // b),
+    operator.pow: jit(lambda a, b: a**b),
+    operator.lt: jit(lambda a, b: a < b),
+    operator.le: jit(lambda a, b: a <= b),
+    operator.gt: jit(lambda a, b: a > b),
+    operator.ge: jit(lambda a, b: a >= b),
+    operator.eq: jit(lambda a, b: a == b),
+    operator.ne: jit(lambda a, b: a != b),
+}
 _IN_PLACE = {
-    operator.iadd: jit(lambda a, b: a + b),
-    operator.isub: jit(lambda a, b: a - b),
-    operator.imul: jit(lambda a, b: a * b),
-    operator.itruediv: jit(lambda a, b: a / b),
-    operator.imod: jit(lambda a, b: a % b),
-    operator.ifloordiv: jit(lambda a, b: a // b),
+    operator.iadd: _WRITTEN[operator.add],
+    operator.isub: _WRITTEN[operator.sub],
+    operator.imul: _WRITTEN[operator.mul],
+    operator.itruediv: _WRITTEN[operator.truediv],
+    operator.imod: _WRITTEN[operator.mod],
+    operator.ifloordiv: _WRITTEN[operator.floordiv],
 }
 
 
@@ -122,6 +153,32 @@ for _function in TRUE_OR_FALSE:
     _array_rule(_function, lambda soft: types.boolean)
 
 
+def _is_scalar(kind):
+    return isinstance(kind, SoftFloatType)
+
+
+def _beside_a_scalar(function):
+    """An operator between a soft array and a soft scalar: with an array of the scalar, which numba fuses."""
+    run = _WRITTEN[function]
+
+    @ours_on_cpu(function)
+    def choose(a, b):
+        if isinstance(a, types.Array) and _is_scalar(b) and _shape_of(function.__name__, (a, b)):
+            return lambda a, b: run(a, spread(b))
+        if isinstance(b, types.Array) and _is_scalar(a) and _shape_of(function.__name__, (a, b)):
+            return lambda a, b: run(spread(a), b)
+
+
+@jit
+def spread(v):
+    """An array of one number, which broadcasts with any."""
+    return np.full(1, v, v.dtype)
+
+
+for _function in _WRITTEN:
+    _beside_a_scalar(_function)
+
+
 @ours_on_cpu(abs)
 def _abs(a):
     return (lambda a: np.absolute(a)) if isinstance(a, SoftArrayType) else None
@@ -130,13 +187,15 @@ def _abs(a):
 def _in_place(function, plain):
     @ours_on_cpu(function)
     def choose(a, b):
-        if isinstance(a, SoftArrayType) and _shape_of(function.__name__, (a, b)) is not None:
+        if not isinstance(a, SoftArrayType) or _shape_of(function.__name__, (a, b)) is None:
+            return None
+        operand = spread if _is_scalar(b) else itself
 
-            def impl(a, b):
-                a[...] = plain(a, b)
-                return a
+        def impl(a, b):
+            a[...] = plain(a, operand(b))
+            return a
 
-            return impl
+        return impl
 
 
 for _function, _plain in _IN_PLACE.items():

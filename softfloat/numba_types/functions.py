@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba.core import errors, types
-from numba.extending import intrinsic, lower_builtin, overload, overload_attribute, overload_method
+from numba.extending import intrinsic, lower_builtin, overload_attribute, overload_method
 
 from softfloat import functional
 from softfloat._jit import jit
@@ -24,6 +24,7 @@ from softfloat.numba_types.operators import (
     NO_WORD,
     deterministic,
     meeting,
+    of_two,
     ours,
     reader,
 )
@@ -409,18 +410,7 @@ def _power(function):
         if isinstance(a, SoftFloatType) and known and power in _POWERS:
             return _POWERS[power]  # one operation
         deterministic(soft, "** but for the literal exponents -1, 1 and 2")
-        x, y, run, wrap = (
-            reader(soft, a),
-            reader(soft, b),
-            forms.operation(soft, "power"),
-            wrapper(soft),
-        )
-
-        def impl(a, b):
-            v, w = x(a), y(b)
-            return wrap(run(v, w, w, NO_WORD))
-
-        return impl
+        return of_two(soft, "power", a, b)
 
 
 for _function in (operator.pow, operator.ipow, pow, math.pow, np.power):
@@ -493,7 +483,15 @@ def _fma(a, b, c, fmt):
     return lambda a, b, c, fmt: wrap(run(x(a), y(b), z(c), NO_WORD))
 
 
-@overload(str, target="cpu")
-def _str(a):
-    if isinstance(a, SoftFloatType):
-        raise errors.TypingError("a soft number has no text in kernels: use str(float(x))")
+# ---------------------------------------------------------------- what Python asks of every object
+def _no_text(x):
+    raise errors.TypingError("a soft number has no text in kernels: say str(float(x))")
+
+
+for _name in ("__str__", "__repr__", "__format__"):
+    overload_method(SoftFloatType, _name, target="generic")(_no_text)
+
+
+@overload_method(SoftFloatType, "__hash__", target="generic")
+def _hash(x):
+    return lambda x: hash(np.float64(raw(x)))

@@ -68,10 +68,11 @@ def shares_range(fmt, rules):
     )
 
 
-class SoftFloatType(types.Type):
+class SoftFloatType(types.Hashable):
     """A value of a format, and how operations on it round. No types.Number: numba must not treat it as one."""
 
-    is_internal = True  # numba's array expressions may hold it
+    # numba's array expressions take no scalars but its own: softfloat.numba_types.arrays spreads ours.
+    is_internal = False
 
     def __init__(self, fmt, rules=NEAREST):
         self.fmt, self.rules = fmt, rules

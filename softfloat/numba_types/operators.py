@@ -69,44 +69,57 @@ def reader(soft, kind):
     return forms.from_integer(soft) if integer else forms.from_float(soft)
 
 
+OURS = set()  # functions of which there is a version for soft operands
+
+
 def ours(function, **options):
     """Decorator: numba's overload with the package's own arithmetic options."""
+    OURS.add(function)
     return overload(function, jit_options=OPTIONS, target="generic", **options)
 
 
 # ---------------------------------------------------------------- rounded operations
-def _binary(function, name):
+def of_two(soft, name, a, b):
+    """What computes an operation of two operands of these kinds, rounded once."""
+    x, y = reader(soft, a), reader(soft, b)
+    run, wrap = forms.operation(soft, name), wrapper(soft)
+
+    def impl(a, b):
+        v, w = x(a), y(b)
+        return wrap(run(v, w, w, NO_WORD))
+
+    return impl
+
+
+def _rounded(function, name, operands, admitted):
+    """Register an operation under a function; admitted(soft, what) is the soft type, or None where it is for others."""
+    what = function.__name__
+    if operands == 2:
+
+        @ours(function)
+        def choose(a, b):
+            soft = admitted(meeting(what, a, b), what)
+            return None if soft is None else of_two(soft, name, a, b)
+
+        return
+
     @ours(function)
-    def choose(a, b):
-        soft = meeting(function.__name__, a, b)
-        if soft is None or soft.stochastic:
+    def choose_one(a):
+        soft = admitted(meeting(what, a), what)
+        if soft is None:
             return None
-        x, y, run, wrap = (
-            reader(soft, a),
-            reader(soft, b),
-            forms.operation(soft, name),
-            wrapper(soft),
-        )
-
-        def impl(a, b):
-            v, w = x(a), y(b)
-            return wrap(run(v, w, w, NO_WORD))
-
-        return impl
-
-
-def _unary(function, name):
-    @ours(function)
-    def choose(a):
-        if not isinstance(a, SoftFloatType) or a.stochastic:
-            return None
-        run, wrap = forms.operation(a, name), wrapper(a)
+        run, wrap = forms.operation(soft, name), wrapper(soft)
 
         def impl(a):
             v = raw(a)
             return wrap(run(v, v, v, NO_WORD))
 
         return impl
+
+
+def _without_words(soft, what):
+    """Stochastic operations are those of softfloat.numba_types.streams."""
+    return None if soft is None or soft.stochastic else soft
 
 
 ARITHMETIC = {
@@ -124,10 +137,10 @@ ARITHMETIC = {
     np.divide: "divide",
 }
 for _function, _name in ARITHMETIC.items():
-    _binary(_function, _name)
+    _rounded(_function, _name, 2, _without_words)
 ROOTS = {math.sqrt: "sqrt", np.sqrt: "sqrt"}
 for _function, _name in ROOTS.items():
-    _unary(_function, _name)
+    _rounded(_function, _name, 1, _without_words)
 
 
 # ---------------------------------------------------------------- elementary functions, by all their names
@@ -149,52 +162,12 @@ def spellings(name):
     return [function for function in found if function is not None]
 
 
-def _elementary(function, name):
-    def soft_type(*kinds):
-        return deterministic(meeting(function.__name__, *kinds), function.__name__)
-
-    if ELEMENTARY[name] == 1:
-
-        @ours(function)
-        def choose(a):
-            soft = soft_type(a)
-            if soft is None:
-                return None
-            run, wrap = forms.operation(soft, name), wrapper(soft)
-
-            def impl(a):
-                v = raw(a)
-                return wrap(run(v, v, v, NO_WORD))
-
-            return impl
-
-    else:
-
-        @ours(function)
-        def choose(a, b):
-            soft = soft_type(a, b)
-            if soft is None:
-                return None
-            x, y, run, wrap = (
-                reader(soft, a),
-                reader(soft, b),
-                forms.operation(soft, name),
-                wrapper(soft),
-            )
-
-            def impl(a, b):
-                v, w = x(a), y(b)
-                return wrap(run(v, w, w, NO_WORD))
-
-            return impl
-
-
 # Powers look at literal exponents first: softfloat.numba_types.functions.
 ELEMENTARY_FUNCTIONS = {
     function: name for name in ELEMENTARY if name != "power" for function in spellings(name)
 }
 for _function, _name in ELEMENTARY_FUNCTIONS.items():
-    _elementary(_function, _name)
+    _rounded(_function, _name, ELEMENTARY[_name], deterministic)
 
 
 # ---------------------------------------------------------------- comparisons

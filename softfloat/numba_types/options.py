@@ -245,7 +245,7 @@ def constant(value):
 
 @jit(inline=True)
 def itself(argument):
-    """The argument: a Format that the kernel already has."""
+    """The argument."""
     return argument
 
 

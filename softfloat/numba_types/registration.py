@@ -1,6 +1,7 @@
 """Importing this module teaches numba the package's arrays, scalars, operators and functions."""
 
 from numba.core import errors
+from numba.core.registry import cpu_target
 
 from softfloat.array import SoftArray
 from softfloat.context import active_rounding
@@ -14,6 +15,7 @@ from softfloat.numba_types import (  # noqa: F401  (they fill numba's tables)
 )
 from softfloat.numba_types.kinds import NEAREST, Rules
 from softfloat.numba_types.options import SATURATIONS, VARIANTS
+from softfloat.numba_types.refusals import refuse_the_rest
 from softfloat.operands import hold
 from softfloat.rounding import MODES, as_rounding
 
@@ -46,4 +48,12 @@ def check_format(fmt):
         )
 
 
+def _known_to_numba(function):
+    """Whether compiled code can call a function, once numba has loaded all that it brings."""
+    context = cpu_target.typing_context
+    context.refresh()
+    return context._lookup_global(function) is not None
+
+
 host.register(SoftArray, hold, current_rules, check_format)
+refuse_the_rest(_known_to_numba)
