@@ -238,3 +238,44 @@ def test_the_search_for_joined_operations_finds_some(monkeypatch):
     assert fused(ptx_of(kernel, signature, (9, 0), monkeypatch, contract=False)) == 0
     text = "mul.f32 %f1, %f2, %f3;\n add.f32 %f4, %f1, %f5;"
     assert joinable(text) and not joinable(text.replace("mul.f32", "mul.rn.f32"))
+
+
+def _reducing(name):
+    """(kernel, type of its call) of the kernels that make sums, products and codes."""
+    from numba import typeof, types
+
+    from softfloat.cuda import bodies, kernels, product, reduce
+    from softfloat.cuda.elementwise import integers, numbers
+
+    i, u, f = types.int64, types.uint64, types.float32
+    line = lambda kind: types.Array(kind, 1, "C")  # noqa: E731
+    matrix, words = types.Array(f, 2, "C"), line(i)
+    F, N = integers(sf.bfloat16), numbers(sf.bfloat16)
+    three, four, roundings = types.UniTuple(i, 3), types.UniTuple(i, 4), types.UniTuple(words, 4)
+    tail = four, u, i
+    if name == "universal":
+        body = product.universal_body(0, False)
+        arrays = types.Tuple((line(f), matrix, matrix, roundings))
+        kinds = arrays, three, typeof(((F, N),) * 3), *tail, words
+        return kernels.universal_kernel(body), types.void(*kinds)
+    if name == "sum":
+        arrays = types.Tuple((line(f), line(f), roundings))
+        kinds = arrays, three, typeof(((F, N),) * 2), *tail
+        return kernels.elementwise_kernel(product.sum_body(0)), types.void(*kinds)
+    if name == "decode":
+        signature = elementwise_signature(np.int32, np.uint16, (F, np.int64(0)))
+        return kernels.elementwise_kernel(bodies.decode_body(23)), signature
+    arrays = types.Tuple((line(f), *[words] * 5))
+    kinds = arrays, three, i, four, typeof((F,) * 4), roundings, u, i
+    return reduce.reduce_kernel(), types.void(*kinds)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ["universal", "sum", "decode", "definition"])
+def test_kernels_of_sums_and_codes_compile_without_spills(name, monkeypatch):
+    kernel, signature = _reducing(name)
+    ptx = ptx_of(kernel.py_func, signature, (9, 0), monkeypatch)
+    assert ".ftz" not in ptx and ".approx" not in ptx and not joinable(ptx)
+    if name != "definition":  # what is under way there lies in local memory
+        assert ".local" not in ptx
+        assert (assembled(ptx, (9, 0)) or (0, 0))[1] == 0

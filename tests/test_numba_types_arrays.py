@@ -362,6 +362,25 @@ def test_a_soft_scalar_beside_a_whole_array_has_the_bits_of_python(mode):
         assert (as_bits(mine) == as_bits(theirs)).all()
 
 
+def test_where_broadcasts_as_numpy_does():
+    X, _, _, M, _ = operands()
+    for source in (
+        "np.where(M > 0, M, M[0])",
+        "np.where(X[:3] > 0, M, 0.1)",
+        "np.where(M > 0, M[:, :1], X[:3])",
+    ):
+        got, want = (compiled(source)(X, X, X, M, M), eval(source, {"np": np, "X": X, "M": M}))
+        assert got.shape == want.shape
+        assert (as_bits(got) == as_bits(want)).all()
+    with pytest.raises(ValueError, match="broadcast"):
+        compiled("np.where(X > 0, X, X[:3])")(*operands())
+
+
+def test_a_format_that_is_no_constant_makes_no_array():
+    with pytest.raises(TypingError, match="must be known when the kernel is compiled"):
+        numba.njit(lambda fmt: np.zeros(2, fmt))(FMT)
+
+
 def test_plain_operands_of_refused_functions_are_numbas():
     run = compiled(
         "np.concatenate((F, F)), np.nanmean(np.arange(4.0)), np.eye(2), np.sum(np.ones((2, 3)), axis=0)"

@@ -24,7 +24,7 @@ from softfloat.numba_types import forms, functions, operators
 from softfloat.numba_types.functions import dtype_value, target_of
 from softfloat.numba_types.kinds import NEAREST, PLAIN, SoftArrayType, SoftFloatType, raw, wrapper
 from softfloat.numba_types.operators import meeting
-from softfloat.numba_types.options import OPTIONS, FormatConstant, itself, unliteral
+from softfloat.numba_types.options import OPTIONS, FormatConstant, FormatType, itself, unliteral
 
 
 def ours_on_cpu(function, **options):
@@ -221,7 +221,7 @@ def _filled(function, value):
 
     @ours_on_cpu(function)
     def choose(shape, dtype):
-        if not isinstance(dtype, FormatConstant):
+        if not isinstance(dtype, (FormatConstant, FormatType)):
             return None
         soft = target_of(dtype, NEAREST)
         ndim = shape.count if isinstance(shape, types.BaseTuple) else 1
@@ -479,16 +479,39 @@ def _where(condition, x, y):
     if found is None or not isinstance(condition, types.Array):
         return None
     soft, _ = found
-    make = allocator(SoftArrayType(soft, condition.ndim, "C"))
+    ndim = max(kind.ndim for kind in (condition, x, y) if isinstance(kind, types.Array))
+    make = allocator(SoftArrayType(soft, ndim, "C"))
     left, right = _picker(soft, x), _picker(soft, y)
 
     def impl(condition, x, y):
-        made = make(condition.shape)
-        for place, chosen in np.ndenumerate(condition):
-            made[place] = left(x, place) if chosen else right(y, place)
+        shape = np.broadcast_shapes(condition.shape, _shape(x), _shape(y))
+        made = make(shape)
+        v, w = _spread_to(x, shape), _spread_to(y, shape)
+        for place, chosen in np.ndenumerate(np.broadcast_to(condition, shape)):
+            made[place] = left(v, place) if chosen else right(w, place)
         return made
 
     return impl
+
+
+def _shape(x):
+    raise NotImplementedError  # compiled only
+
+
+def _spread_to(x, shape):
+    raise NotImplementedError  # compiled only
+
+
+@overload(_shape, jit_options=OPTIONS, target="cpu")
+def _shape_in_kernels(x):
+    return (lambda x: x.shape) if isinstance(x, types.Array) else (lambda x: 1)
+
+
+@overload(_spread_to, jit_options=OPTIONS, target="cpu")
+def _spread_in_kernels(x, shape):
+    if isinstance(x, types.Array):
+        return lambda x, shape: np.broadcast_to(x, shape)
+    return lambda x, shape: x
 
 
 def _picker(soft, kind):
