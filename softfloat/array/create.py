@@ -23,9 +23,7 @@ def _format_for(x, fmt):
         if common is not None:
             return common
     dtype = getattr(x, "dtype", None)
-    if isinstance(dtype, np.dtype) and type(dtype).__module__.startswith("ml_dtypes"):
-        return as_format(dtype)
-    if isinstance(dtype, np.dtype) and getattr(dtype.type, "__module__", "") == "ml_dtypes":
+    if isinstance(dtype, np.dtype) and dtype.type.__module__.startswith("ml_dtypes"):
         return as_format(dtype)
     raise TypeError(
         "name the format: softfloat.array(x, fmt), for instance softfloat.array(x, 'bfloat16')"

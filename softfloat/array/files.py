@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 
-from softfloat.array.create import asarray, from_codes
+from softfloat.array.create import from_codes
 from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.operands import Held
@@ -28,7 +28,7 @@ def save(file, array=None, /, **arrays):
         if not isinstance(x, Held):
             raise TypeError(f"save takes SoftArrays, got {type(x).__name__} for {name}")
         fields = _FIXED if isinstance(x._format, FixedPoint) else _FIELDS
-        contents[name + _CODES] = asarray(x).codes
+        contents[name + _CODES] = x.codes
         contents[name + _FORMAT] = np.array(json.dumps({f: getattr(x._format, f) for f in fields}))
     np.savez(file, **contents)
 

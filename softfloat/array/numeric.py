@@ -468,11 +468,9 @@ def _correlated(a, v, mode):
     n = len(v)
     if mode not in ("full", "same", "valid"):
         raise ValueError(f'mode must be "full", "same" or "valid", got {mode!r}')
-    fmt = a._format
     before, after = {"full": (n - 1, n - 1), "same": (n // 2, n - 1 - n // 2), "valid": (0, 0)}[
         mode
     ]
-    total = None
     length = len(a) + before + after - n + 1
     total = np.zeros_like(a, shape=(length,))
     for k in range(n):
@@ -481,7 +479,7 @@ def _correlated(a, v, mode):
         last = min(length, len(a) + before - k)
         part = a[first + k - before : last + k - before] * v[k]
         total[first:last] = total[first:last] + part
-    return hold(total._values, fmt)
+    return total
 
 
 def _two_sequences(a, v):

@@ -6,6 +6,7 @@ mode; plain numbers beside a soft one are rounded to its format first, to neares
 
 import math
 import operator
+from typing import Any
 
 import numpy as np
 from numba.core import errors, types
@@ -69,7 +70,7 @@ def reader(soft, kind):
     return forms.from_integer(soft) if integer else forms.from_float(soft)
 
 
-OURS = set()  # functions of which there is a version for soft operands
+OURS: set[Any] = set()  # functions of which there is a version for soft operands
 
 
 def ours(function, **options):
