@@ -1,0 +1,177 @@
+"""What a job runs, by its kind, and policies from the tables that jobs and TOML files hold.
+
+Kinds: "images" (softfloat.training.train), "adam" (the same network under Adam, its loss step by step), "language" (a
+model of characters), "updates" (one weight, a thousand small updates).
+"""
+
+import functools
+import math
+import time
+import warnings
+from dataclasses import fields, replace
+
+import numpy as np
+
+from softfloat.experiments import language
+from softfloat.training.cast import Caster
+from softfloat.training.data import Dataset, load
+from softfloat.training.layers import perceptron
+from softfloat.training.monitor import Monitor
+from softfloat.training.optimizers import SGD, Adam, AdamW
+from softfloat.training.policy import ROLES, Policy
+from softfloat.training.presets import as_policy, custom_policy
+from softfloat.training.run import Settings, train
+from softfloat.training.trainer import DivergenceError, Trainer
+from softfloat.training.words import ORDER, permutation, raw_words
+
+
+def policy_of(name, table):
+    """The Policy of a recipe's table: fields of Policy, `base` (a recipe to start from) or `format` (of every role)."""
+    table = dict(table)
+    known = [f.name for f in fields(Policy) if f.name not in ("name", "source")]
+    for key in table:
+        if key not in (*known, "base", "format"):
+            raise ValueError(
+                f"recipe {name!r}: unknown {key!r}; known: base, format, {', '.join(known)}"
+            )
+    base, fmt = table.pop("base", None), table.pop("format", None)
+    if base is not None and fmt is not None:
+        raise ValueError(f"recipe {name!r}: give base or format, not both")
+    if base is not None:
+        return replace(as_policy(base), name=name, **table)
+    if fmt is not None:
+        return Policy(name, **{**dict.fromkeys(ROLES, fmt), **table})
+    return custom_policy(name, **table)
+
+
+@functools.lru_cache(maxsize=1)
+def dataset(name, data_dir, examples):
+    """A data set, its first `examples` training images only where that is given."""
+    whole = load(name, data_dir)
+    if examples is None or examples >= len(whole.labels):
+        return whole
+    first = whole.images[:examples], whole.labels[:examples]
+    return Dataset(whole.name, *first, whole.test_images, whole.test_labels, whole.classes)
+
+
+def run_job(job, progress=None):
+    """The result of a job, plain values ready for JSON. progress : called with the share done, in 0..1."""
+    progress = progress or (lambda share: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # what the warnings say, the result says
+        return KINDS[job["kind"]](job, progress)
+
+
+def _images(job, progress):
+    settings = Settings(**job["settings"], seed=job["seed"])
+    data = dataset(settings.data, settings.data_dir, job["examples"])
+    share = lambda name, step, steps, loss: progress(step / steps)  # noqa: E731
+    policy = policy_of(job["recipe"], job["policy"])
+    return train(policy, data, settings=settings, progress=share).to_dict()
+
+
+# ---------------------------------------------------------------- step by step
+def _stepwise(trainer, batches, steps, window, progress, evaluate):
+    """{status, message, curve, seconds, ...}: `steps` steps, their mean loss and `evaluate()` every `window` of them.
+
+    batches : batches(step) gives (inputs, targets).
+    """
+    found = {"status": "finished", "message": "", "curve": []}
+    losses, seconds = [], 0.0
+    try:
+        for step in range(steps):
+            inputs, targets = batches(step)
+            start = time.perf_counter()
+            losses.append(trainer.step(inputs, targets))
+            seconds += time.perf_counter() - start
+            progress((step + 1) / steps)
+            if (step + 1) % window == 0:
+                point = {"step": step + 1, "loss": float(np.mean(losses)), **evaluate()}
+                found["curve"].append(
+                    {k: v if math.isfinite(v) else None for k, v in point.items()}
+                )
+                losses = []
+    except DivergenceError as error:
+        found["status"], found["message"] = "diverged", str(error)
+    monitor = trainer.monitor
+    found |= {
+        "seconds": seconds,
+        "steps": trainer.steps,
+        "updates_lost_percent": monitor.lost_percent,
+        "flushed_percent": monitor.percent("flushed"),
+        "optimizer_flushed_percent": monitor.percent("flushed", "optimizer"),
+        "skipped_steps": 0 if trainer.scaler is None else trainer.scaler.skipped,
+    }
+    last = found["curve"][-1] if found["status"] == "finished" and found["curve"] else {}
+    lowest = min((p["loss"] for p in found["curve"] if p["loss"] is not None), default=None)
+    return found | {k: v for k, v in last.items() if k != "step"} | {"lowest_loss": lowest}
+
+
+def _adam(job, progress):
+    data = dataset(job["data"], job["data_dir"], job["examples"])
+    size, seed = job["batch"], job["seed"]
+    per_epoch = len(data.labels) // size
+    trainer = Trainer(
+        policy_of(job["recipe"], job["policy"]),
+        perceptron((data.images.shape[1], *job["hidden"], data.classes)),
+        optimizer=Adam(job["lr"], tuple(job["betas"]), job["epsilon"]), seed=seed, monitor=Monitor(),
+    )  # fmt: skip
+    order = functools.lru_cache(maxsize=1)(
+        lambda epoch: permutation(raw_words(seed, ORDER, epoch), len(data.labels))
+    )
+
+    def batches(step):
+        epoch, k = divmod(step, per_epoch)
+        chosen = order(epoch)[k * size : (k + 1) * size]
+        return data.images[chosen], data.labels[chosen]
+
+    test = data.test_images[:2000], data.test_labels[:2000]
+    evaluate = lambda: dict(zip(("test_loss", "accuracy"), trainer.evaluate(*test), strict=True))  # noqa: E731
+    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
+
+
+def _language(job, progress):
+    length, seed = job["length"], job["seed"]
+    symbols, held_out, _ = language.symbols_of(job["text"])
+    model = language.network(job["width"], job["heads"], job["blocks"], length)
+    policy = policy_of(job["recipe"], job["policy"])
+    trainer = Trainer(
+        policy,
+        model,
+        optimizer=AdamW(job["lr"], epsilon=job.get("epsilon", 1e-8)),
+        seed=seed,
+        monitor=Monitor(),
+    )
+    places = np.linspace(0, len(held_out) - length - 1, job["held_out"]).astype(np.int64)
+    windows = held_out[places[:, None] + np.arange(length + 1)].astype(np.int64)
+
+    def evaluate():
+        loss, accuracy = trainer.evaluate(windows[:, :-1], windows[:, 1:], 64)
+        return {"bits": loss / math.log(2), "accuracy": accuracy}
+
+    batches = lambda step: language.batch(symbols, seed, step, job["batch"], length)  # noqa: E731
+    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
+
+
+def _updates(job, progress):
+    """`trials` weights of 1.0, each updated `steps` times by `change`: the optimizer's own code, no network."""
+    policy = policy_of(job["recipe"], job["policy"])
+    cast, optimizer = Caster(policy, job["seed"]), SGD(job["change"])
+    key, gradient = "weight.value", np.full(job["trials"], -1.0, np.float32)
+    parameters, curve = {key: np.ones(job["trials"], np.float32)}, []
+    for step in range(job["steps"]):
+        cast.step = step
+        optimizer.step(parameters, {key: gradient}, cast)
+        progress((step + 1) / job["steps"])
+        if (step + 1) % job["window"] == 0:
+            w = parameters[key].astype(np.float64)
+            curve.append({"step": step + 1, "weight": float(w.mean()), "spread": float(w.std())})
+    return {
+        "status": "finished",
+        "message": "",
+        "curve": curve,
+        **{k: v for k, v in curve[-1].items() if k != "step"},
+    }
+
+
+KINDS = {"images": _images, "adam": _adam, "language": _language, "updates": _updates}
