@@ -1,4 +1,4 @@
-"""The command `softfloat`: formats (info), numbers in them (show), training (train, sweep, reproduce), accuracy (study).
+"""The command `softfloat`: formats (info), numbers (show), training (train, sweep, reproduce), accuracy (study).
 
 typer and rich are imported when a command runs, so that the package does without them.
 """

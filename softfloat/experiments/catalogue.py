@@ -47,12 +47,12 @@ class Options:
 
 @dataclass(frozen=True)
 class Experiment:
-    """name, title; number : in the list of published experiments, if any.
+    """A published experiment, or one told of.
 
-    recipes : {name: table of `policy_of`}.   job : a function of (name, table, Options, seed).   claims : of the sources.
+    recipes : {name: table of `policy_of`}.   job : a function of (name, table, Options, seed).   claims : Claims.
     measures : {measure: (heading, digits)}, the table; the first one is drawn.   curve : the measure that is drawn over
-    the steps, by its key, and the label of its axis.   histogram : recipes whose errors are drawn against the range.
-    data : whether it trains on images.
+    the steps, by its key, and the label of its axis.   setting : a function of a job, what was run in words.
+    histogram : recipes whose errors are drawn against the range.
     """
 
     name: str
@@ -64,7 +64,6 @@ class Experiment:
     curve: tuple
     setting: Callable
     histogram: tuple = ()
-    data: bool = True
 
     def jobs(self, options):
         """All jobs, seed by seed, so that a part of them is a smaller experiment."""
@@ -94,20 +93,14 @@ def _images(lr, epochs=3):
     """A perceptron of one hidden layer: 784-256-10 on 20000 images of Fashion-MNIST, 64-64-10 on the digits."""
 
     def job(recipe, table, options, seed):
-        settings = {"data": options.data, "data_dir": options.data_dir, "lr": lr, "batch": 32}
-        if options.data == FASHION:
-            settings |= {
-                "hidden": [16 if options.quick else 256],
-                "epochs": 1 if options.quick else epochs,
-            }
-        else:
-            settings |= {
-                "hidden": [16 if options.quick else 64],
-                "epochs": 1 if options.quick else 10 * epochs,
-            }
-        return image_job(recipe, table, settings, seed) | {
-            "examples": 600 if options.quick else 20000
-        }
+        fashion, quick = options.data == FASHION, options.quick
+        settings = {
+            "data": options.data, "data_dir": options.data_dir, "lr": lr, "batch": 100 if fashion else 32,
+            "hidden": [16 if quick else 256 if fashion else 64],
+            "epochs": 1 if quick else epochs if fashion else 10 * epochs,
+        }  # fmt: skip
+        checked = image_job(recipe, table, settings, seed)
+        return checked | {"examples": 600 if quick else 20000}
 
     return job
 
@@ -159,8 +152,7 @@ _UPDATES = Experiment(
     ),
     {"weight": ("weight", 4), "spread": ("sd of trials", 4)},
     ("weight", "weight, mean of the trials"),
-    lambda job: f"{job['trials']} independent weights for each seed, {job['steps']} updates, by the optimizer's own code",
-    data=False,
+    lambda job: f"{job['trials']} independent weights for each seed, {job['steps']} updates by the optimizer's code",
 )  # fmt: skip
 
 # ---------------------------------------------------------------- fixed point
@@ -320,11 +312,10 @@ _LANGUAGE = Experiment(
     {"bits": ("bits per character", 3), "loss": ("loss", 3), "updates_lost_percent": ("updates lost, %", 1)},
     ("bits", "bits per character, held-out text"),
     lambda job: (
-        f"{job['blocks']} blocks of attention, width {job['width']}, sequences of {job['length']}, batch {job['batch']}, "
-        f"{job['steps']} steps of AdamW, learning rate {job['lr']:g}; text "
+        f"{job['blocks']} blocks of attention, width {job['width']}, sequences of {job['length']}, "
+        f"batch {job['batch']}, {job['steps']} steps of AdamW, learning rate {job['lr']:g}; text "
         f"{job['text'] or 'of the Python standard library'} ({job['checksum']})"
     ),
-    data=False,
 )  # fmt: skip
 
 EXPERIMENTS = {e.name: e for e in (_UPDATES, _FIXED, _WEIGHTS, _SCALING, _LANGUAGE)}

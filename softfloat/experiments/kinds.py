@@ -121,6 +121,7 @@ def _adam(job, progress):
     )
 
     def batches(step):
+        trainer.optimizer.lr = job["lr"] * min(1.0, (step + 1) / job["warmup"])
         epoch, k = divmod(step, per_epoch)
         chosen = order(epoch)[k * size : (k + 1) * size]
         return data.images[chosen], data.labels[chosen]
