@@ -95,7 +95,7 @@ def _images(lr, epochs=3):
     def job(recipe, table, options, seed):
         fashion, quick = options.data == FASHION, options.quick
         settings = {
-            "data": options.data, "data_dir": options.data_dir, "lr": lr, "batch": 100 if fashion else 32,
+            "data": options.data, "data_dir": options.data_dir, "lr": lr, "batch": 64 if fashion else 32,
             "hidden": [16 if quick else 256 if fashion else 64],
             "epochs": 1 if quick else epochs if fashion else 10 * epochs,
         }  # fmt: skip
@@ -248,6 +248,56 @@ _SCALING = Experiment(
     histogram=("e4m3", "e4m3 x 1024"),
 )  # fmt: skip
 
+
+# ---------------------------------------------------------------- a loss that falls and then rises
+def _rising_job(recipe, table, options, seed):
+    policy_of(recipe, table)
+    steps, window = (100, 20) if options.quick else (10000, 500)
+    return {
+        "kind": "successors", "recipe": recipe, "policy": table, "seed": seed, "steps": steps, "window": window,
+        "lr": 0.05, "held_out": 4000, "text": options.text, "checksum": language.checked_text(options.text, 16),
+    }  # fmt: skip
+
+
+def _rise(means, recipe):
+    last, lowest = means[recipe]["bits"], means[recipe]["lowest"]
+    if last is None or lowest is None:
+        return f"{recipe} diverged", True
+    return f"{recipe}: lowest {lowest:.2f} bits, at the end {last:.2f}", last > lowest + 0.1
+
+
+_RISING = Experiment(
+    RISING,
+    "Pure 16-bit training: a loss that falls and then rises",
+    {
+        "fp32": {"base": "fp32"},
+        "pure bfloat16": {"base": "pure_bfloat16"},
+        "pure binary16": {"base": "pure_binary16"},
+        "stochastic": {"base": "bfloat16_stochastic"},
+        "kahan": {"base": "bfloat16_kahan"},
+        "fp32 master": {"base": "mixed_bfloat16"},
+    },
+    _rising_job,
+    (
+        Claim(
+            "in 16 bits alone the loss falls, and then rises", "told of pure 16-bit training",
+            lambda m: _rise(m, "pure bfloat16"),
+        ),
+        Claim("fp32 master weights prevent it", MIXED, lambda m: _near(m, "fp32 master", "fp32", 0.05, "bits")),
+        Claim("so does stochastic rounding", ZAMIRAI, lambda m: _near(m, "stochastic", "fp32", 0.05, "bits")),
+        Claim("and Kahan's sum", ZAMIRAI, lambda m: _near(m, "kahan", "fp32", 0.05, "bits")),
+    ),
+    {
+        "bits": ("bits per character", 3), "lowest": ("lowest", 3), "updates_lost_percent": ("updates lost, %", 1),
+    },
+    ("bits", "bits per character, held-out text"),
+    lambda job: (
+        "the next character from the one before, one linear layer of 97 x 97, one character in a step, "
+        f"{job['steps']} steps of SGD with learning rate {job['lr']:g}; text "
+        f"{job['text'] or 'of the Python standard library'} ({job['checksum']})"
+    ),
+)  # fmt: skip
+
 # ---------------------------------------------------------------- a language model
 # FP8 where products read it, as FP8 training is done: what goes from layer to layer stays in float32.
 _OPERANDS_ONLY = {
@@ -318,7 +368,7 @@ _LANGUAGE = Experiment(
     ),
 )  # fmt: skip
 
-EXPERIMENTS = {e.name: e for e in (_UPDATES, _FIXED, _WEIGHTS, _SCALING, _LANGUAGE)}
+EXPERIMENTS = {e.name: e for e in (_UPDATES, _FIXED, _WEIGHTS, _SCALING, _RISING, _LANGUAGE)}
 
 
 def experiment(name):

@@ -1,7 +1,7 @@
 """What a job runs, by its kind, and policies from the tables that jobs and TOML files hold.
 
-Kinds: "images" (softfloat.training.train), "adam" (the same network under Adam, its loss step by step), "language" (a
-model of characters), "updates" (one weight, a thousand small updates).
+Kinds: "images" (softfloat.training.train), "language" (a model of characters), "successors" (the simplest such model),
+"updates" (one weight, a thousand small updates).
 """
 
 import functools
@@ -15,14 +15,12 @@ import numpy as np
 from softfloat.experiments import language
 from softfloat.training.cast import Caster
 from softfloat.training.data import Dataset, load
-from softfloat.training.layers import perceptron
 from softfloat.training.monitor import Monitor
-from softfloat.training.optimizers import SGD, Adam, AdamW
+from softfloat.training.optimizers import SGD, AdamW
 from softfloat.training.policy import ROLES, Policy
 from softfloat.training.presets import as_policy, custom_policy
 from softfloat.training.run import Settings, train
 from softfloat.training.trainer import DivergenceError, Trainer
-from softfloat.training.words import ORDER, permutation, raw_words
 
 
 def policy_of(name, table):
@@ -99,35 +97,32 @@ def _stepwise(trainer, batches, steps, window, progress, evaluate):
         "steps": trainer.steps,
         "updates_lost_percent": monitor.lost_percent,
         "flushed_percent": monitor.percent("flushed"),
-        "optimizer_flushed_percent": monitor.percent("flushed", "optimizer"),
         "skipped_steps": 0 if trainer.scaler is None else trainer.scaler.skipped,
     }
     last = found["curve"][-1] if found["status"] == "finished" and found["curve"] else {}
-    lowest = min((p["loss"] for p in found["curve"] if p["loss"] is not None), default=None)
-    return found | {k: v for k, v in last.items() if k != "step"} | {"lowest_loss": lowest}
+    lowest = min((p["bits"] for p in found["curve"] if p["bits"] is not None), default=None)
+    return found | {k: v for k, v in last.items() if k != "step"} | {"lowest": lowest}
 
 
-def _adam(job, progress):
-    data = dataset(job["data"], job["data_dir"], job["examples"])
-    size, seed = job["batch"], job["seed"]
-    per_epoch = len(data.labels) // size
+def _successors(job, progress):
+    """The next character from the one before: one layer, one character in a step, plain SGD."""
+    seed, count = job["seed"], len(language.SYMBOLS) + 1
+    symbols, held_out, _ = language.symbols_of(job["text"])
+    policy, rows = policy_of(job["recipe"], job["policy"]), np.eye(count, dtype=np.float32)
     trainer = Trainer(
-        policy_of(job["recipe"], job["policy"]),
-        perceptron((data.images.shape[1], *job["hidden"], data.classes)),
-        optimizer=Adam(job["lr"], tuple(job["betas"]), job["epsilon"]), seed=seed, monitor=Monitor(),
-    )  # fmt: skip
-    order = functools.lru_cache(maxsize=1)(
-        lambda epoch: permutation(raw_words(seed, ORDER, epoch), len(data.labels))
+        policy, (count, count), optimizer=SGD(job["lr"]), seed=seed, monitor=Monitor()
     )
+    places = np.linspace(0, len(held_out) - 2, job["held_out"]).astype(np.int64)
+    test = rows[held_out[places]], held_out[places + 1].astype(np.int64)
+
+    def evaluate():
+        loss, accuracy = trainer.evaluate(*test)
+        return {"bits": loss / math.log(2), "accuracy": accuracy}
 
     def batches(step):
-        trainer.optimizer.lr = job["lr"] * min(1.0, (step + 1) / job["warmup"])
-        epoch, k = divmod(step, per_epoch)
-        chosen = order(epoch)[k * size : (k + 1) * size]
-        return data.images[chosen], data.labels[chosen]
+        inputs, targets = language.batch(symbols, seed, step, 1, 1)
+        return rows[inputs[0]], targets[0]
 
-    test = data.test_images[:2000], data.test_labels[:2000]
-    evaluate = lambda: dict(zip(("test_loss", "accuracy"), trainer.evaluate(*test), strict=True))  # noqa: E731
     return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
 
 
@@ -139,7 +134,7 @@ def _language(job, progress):
     trainer = Trainer(
         policy,
         model,
-        optimizer=AdamW(job["lr"], epsilon=job.get("epsilon", 1e-8)),
+        optimizer=AdamW(job["lr"]),
         seed=seed,
         monitor=Monitor(),
     )
@@ -175,4 +170,4 @@ def _updates(job, progress):
     }
 
 
-KINDS = {"images": _images, "adam": _adam, "language": _language, "updates": _updates}
+KINDS = {"images": _images, "successors": _successors, "language": _language, "updates": _updates}
