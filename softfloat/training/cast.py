@@ -62,11 +62,8 @@ class Caster:
         """A Caster for another pass over the same network at the same step: of evaluation, or dry."""
         other = Caster(self.policy, self.seed, ops=self.ops, **changes)
         other.step, other.loss_scale = self.step, self.loss_scale
-        other.parameters, other.buffers, other.delayed = (
-            self.parameters,
-            self.buffers,
-            self.delayed,
-        )
+        other.parameters, other.buffers = self.parameters, self.buffers
+        other.delayed = self.delayed
         return other
 
     def close_step(self):

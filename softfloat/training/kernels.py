@@ -6,7 +6,20 @@ They look at bits, so that a processor that takes subnormal numbers for zeros co
 import numpy as np
 
 from softfloat._jit import jit
-from softfloat.bits import add, and_, magnitude, one_like, or_, umax, umin, xor, zero_like
+from softfloat.bits import (
+    add,
+    and_,
+    infinity_like,
+    magnitude,
+    one_like,
+    or_,
+    to_bits,
+    to_float,
+    umax,
+    umin,
+    xor,
+    zero_like,
+)
 
 NONZERO, FLUSHED, SATURATED, OVERFLOWED, COUNTED = range(5)
 BLOCK = 1 << 12
@@ -19,45 +32,46 @@ def nonzero_bits(u):
 
 
 @jit
-def count_rounded(before, after, infinity, high, low, counts):
+def count_rounded(before, after, high, low, counts):
     """Add to `counts` what one rounding did to an array. A zero stays a zero.
 
-    before, after : bits of the values, as flat unsigned arrays.   infinity : bits of the carrier's infinity.
-    high, low : magnitudes of the range's ends, positive and negative.
+    before, after : flat values.   high, low : bits of the magnitudes of the range's ends, positive and negative.
     """
     nearer = min(high, low)
+    infinity = infinity_like(high)
     for start in range(0, before.size, BLOCK):
         x = before[start : start + BLOCK]
         y = after[start : start + BLOCK]
         was = left = largest = zero_like(infinity)
         for i in range(x.size):
-            was = add(was, nonzero_bits(x[i]))
-            left = add(left, nonzero_bits(y[i]))
-            largest = umax(largest, magnitude(x[i]))
+            a = to_bits(x[i])
+            was = add(was, nonzero_bits(a))
+            left = add(left, nonzero_bits(to_bits(y[i])))
+            largest = umax(largest, magnitude(a))
         counts[NONZERO] += np.int64(was)
         counts[FLUSHED] += np.int64(was) - np.int64(left)
         if largest > nearer:  # rare: a second look
             for i in range(x.size):
-                a = magnitude(x[i])
-                if (low if a != x[i] else high) < a < infinity:
-                    held = magnitude(y[i]) < infinity
+                a = magnitude(to_bits(x[i]))
+                if (low if a != to_bits(x[i]) else high) < a < infinity:
+                    held = magnitude(to_bits(y[i])) < infinity
                     counts[SATURATED if held else OVERFLOWED] += 1
 
 
 @jit
 def count_lost(weights, change, updated):
-    """(elements with a change that is not zero, those of them whose weight stayed), from bits of flat arrays."""
+    """(elements with a change that is not zero, those of them whose weight stayed), from flat values."""
     moving = moved = 0
     for start in range(0, weights.size, BLOCK):
-        w = weights[start : start + BLOCK]
+        before = weights[start : start + BLOCK]
+        after = updated[start : start + BLOCK]
         dw = change[start : start + BLOCK]
-        r = updated[start : start + BLOCK]
-        asked = done = zero_like(w[0])
-        for i in range(w.size):
-            one = one_like(w[i])
-            differ = umin(xor(w[i], r[i]), one)
-            differ = and_(differ, nonzero_bits(or_(w[i], r[i])))  # -0 and +0 are one value
-            moves = nonzero_bits(dw[i])
+        asked = done = zero_like(to_bits(before[0]))
+        for i in range(before.size):
+            w, r = to_bits(before[i]), to_bits(after[i])
+            differ = umin(xor(w, r), one_like(w))
+            differ = and_(differ, nonzero_bits(or_(w, r)))  # -0 and +0 are one value
+            moves = nonzero_bits(to_bits(dw[i]))
             asked = add(asked, moves)
             done = add(done, and_(moves, differ))
         moving += np.int64(asked)
@@ -66,63 +80,77 @@ def count_lost(weights, change, updated):
 
 
 @jit
-def largest_bits(bits):
-    """The largest magnitude of flat bits, as bits: at least those of infinity if not all values are finite."""
-    largest = zero_like(bits[0])
-    for i in range(bits.size):
-        largest = umax(largest, magnitude(bits[i]))
+def count_exponents(x, stride, divisor, histogram):
+    """Count the biased float32 exponents of x / divisor, of every stride-th element; zeros are left out.
+
+    x : flat values.   histogram : (256,) counts to add to; bin 0 is for what lies below 2**-126.
+    """
+    for i in range(0, x.size, stride):
+        u = magnitude(to_bits(np.float32(x[i] / divisor)))
+        if u != zero_like(u):
+            histogram[np.int64(u) >> 23] += 1
+
+
+@jit
+def signal_and_noise(before, after, stride):
+    """(sum of squares of values, of their changes) of every stride-th element whose change is finite."""
+    signal = noise = 0.0
+    for i in range(0, before.size, stride):
+        x = np.float64(before[i])
+        moved = np.float64(after[i]) - x
+        if np.isfinite(moved):
+            signal += x * x
+            noise += moved * moved
+    return signal, noise
+
+
+@jit
+def largest_bits(x):
+    """The bits of the largest magnitude of flat values: at least those of infinity if not all are finite."""
+    largest = zero_like(to_bits(x[0]))
+    for i in range(x.size):
+        largest = umax(largest, magnitude(to_bits(x[i])))
     return largest
 
 
 @jit
-def pass_where_positive(gate, bits, out):
-    """out = bits where the gate's bits are those of a positive number, else +0; flat unsigned arrays.
+def pass_where_positive(gate, x, out):
+    """out = x where the gate is positive, else +0; flat values.
 
     NumPy's where takes ten times as long on a gate without a pattern.
     """
     for i in range(out.size):
-        zero = zero_like(bits[i])
+        u = to_bits(gate[i])
+        zero = zero_like(u)
         # A positive number has a magnitude, and no sign.
-        opened = (gate[i] == magnitude(gate[i])) & (gate[i] != zero)
-        out[i] = bits[i] if opened else zero
+        opened = (u == magnitude(u)) & (u != zero)
+        out[i] = x[i] if opened else to_float(zero)
 
 
-class Layout:
-    """The bits of a carrier, as uint32 or uint64."""
-
-    def __init__(self, dtype):
-        self.dtype = np.dtype(dtype)
-        self.unsigned = np.dtype(f"u{self.dtype.itemsize}")
-        self.infinity = self.of(np.inf)
-
-    def of(self, value):
-        """The bits of a magnitude."""
-        return np.abs(np.array(value, self.dtype)).view(self.unsigned)[()]
-
-    def bits(self, x):
-        """The bits of an array, flat."""
-        return np.ascontiguousarray(x).reshape(-1).view(self.unsigned)
+def magnitude_bits(value, dtype):
+    """The bits of |value| in a carrier, an unsigned integer."""
+    dtype = np.dtype(dtype)
+    return np.abs(np.array(value, dtype)).view(f"u{dtype.itemsize}")[()]
 
 
-LAYOUTS = {np.dtype(dtype): Layout(dtype) for dtype in (np.float32, np.float64)}
+INFINITY = {np.dtype(dtype): magnitude_bits(np.inf, dtype) for dtype in (np.float32, np.float64)}
 
 
 def largest_magnitude(x):
     """The largest magnitude in an array, infinite or NaN if it holds such; 0.0 for an empty one."""
-    layout = LAYOUTS[x.dtype]
-    largest = largest_bits(layout.bits(x)) if x.size else 0
-    return float(np.array(largest, layout.unsigned).view(layout.dtype))
+    if not x.size:
+        return 0.0
+    bits = np.asarray(largest_bits(x.ravel()), f"u{x.itemsize}")
+    return float(bits.view(x.dtype))
 
 
 def gated(gate, x):
     """x where the gate, of the same shape and dtype, is positive, else +0."""
-    layout = LAYOUTS[x.dtype]
     out = np.empty(x.shape, x.dtype)
-    pass_where_positive(layout.bits(gate), layout.bits(x), layout.bits(out))
+    pass_where_positive(gate.ravel(), x.ravel(), out.reshape(-1))
     return out
 
 
 def all_finite(x):
     """Whether every value of an array is finite."""
-    layout = LAYOUTS[x.dtype]
-    return not x.size or bool(largest_bits(layout.bits(x)) < layout.infinity)
+    return not x.size or bool(largest_bits(x.ravel()) < INFINITY[x.dtype])

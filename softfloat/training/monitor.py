@@ -12,12 +12,14 @@ import numpy as np
 from softfloat.training.kernels import (
     COUNTED,
     FLUSHED,
-    LAYOUTS,
     NONZERO,
     OVERFLOWED,
     SATURATED,
+    count_exponents,
     count_lost,
     count_rounded,
+    magnitude_bits,
+    signal_and_noise,
 )
 from softfloat.training.policy import ROLES
 
@@ -33,16 +35,14 @@ def exponent_counts(x):
 
     Zeros are left out; what lies below 2**-126 is counted in bin 0.
     """
-    flat = np.ascontiguousarray(x, np.float32).reshape(-1).view(np.int32)
-    counts = np.bincount((flat >> 23) & 0xFF, minlength=BINS)
-    counts[0] -= flat.size - np.count_nonzero(flat & 0x7FFFFFFF)
+    counts = np.zeros(BINS, np.int64)
+    count_exponents(np.ascontiguousarray(x).reshape(-1), 1, 1.0, counts)
     return counts
 
 
-def _sample(x):
-    """All elements of x, flat, or every k-th of a large array; k is odd, as widths rarely are."""
-    flat = x.reshape(-1)
-    return flat[:: (flat.size // SAMPLE) | 1] if flat.size > SAMPLE else flat
+def _stride(size):
+    """The step from one element of a sample to the next: odd, as widths rarely are."""
+    return (size // SAMPLE) | 1 if size > SAMPLE else 1
 
 
 def range_of(fmt):
@@ -77,6 +77,15 @@ class Account:
         self.signal = self.noise = 0.0
         self.updates = self.lost = 0
         self.ends = {}  # magnitudes of the range's two ends, as bits, by scale
+
+    def ends_at(self, scale, fmt, dtype):
+        """Bits of the range's two ends as values had them before they were multiplied by scale."""
+        if len(self.ends) > 64:  # a run may see many scales
+            self.ends.clear()
+        with np.errstate(over="ignore"):  # of a scale so small that all is inside
+            ends = tuple(magnitude_bits(end / scale, dtype) for end in (fmt.max, fmt.min))
+        self.ends[scale] = ends if scale > 0 else ends[::-1]
+        return self.ends[scale]
 
     @property
     def snr(self):
@@ -141,28 +150,20 @@ class Monitor:
         earlier = account.counts.copy() if due else None
         if fmt is not None and before.size:
             account.values += before.size
-            layout = LAYOUTS[after.dtype]
-            if scale not in account.ends:
-                if len(account.ends) > 64:
-                    account.ends.clear()
-                with np.errstate(over="ignore"):  # of a scale so small that all is inside
-                    ends = [layout.of(end / scale) for end in (fmt.max, fmt.min)]
-                account.ends[scale] = ends if scale > 0 else ends[::-1]
-            bits = layout.bits(before.astype(after.dtype, copy=False)), layout.bits(after)
-            count_rounded(*bits, layout.infinity, *account.ends[scale], account.counts)
+            ends = account.ends.get(scale) or account.ends_at(scale, fmt, after.dtype)
+            if before.dtype != after.dtype:
+                before = before.astype(after.dtype)
+            count_rounded(before.ravel(), after.ravel(), *ends, account.counts)
         if due:
             self._look(account, name, before, after, step, loss_scale, earlier)
 
     def _look(self, account, name, before, after, step, loss_scale, earlier):
-        x, y = _sample(before), _sample(after)
-        account.histogram += exponent_counts(x)
+        x, y = (np.ascontiguousarray(a).reshape(-1) for a in (before, after))
+        stride = _stride(x.size)
+        count_exponents(x, stride, 1.0, account.histogram)
         if account.role == "errors":
-            account.unscaled += exponent_counts(x / x.dtype.type(loss_scale))
-        with np.errstate(all="ignore"):
-            x, moved = x.astype(np.float64), np.subtract(y, x, dtype=np.float64)
-        fine = np.isfinite(moved)
-        x, moved = x[fine], moved[fine]
-        signal, noise = float(x @ x), float(moved @ moved)
+            count_exponents(x, stride, loss_scale, account.unscaled)
+        signal, noise = signal_and_noise(x, y, stride)
         account.signal += signal
         account.noise += noise
         new = [int(n) for n in account.counts - earlier]
@@ -173,12 +174,12 @@ class Monitor:
     def update(self, name, weights, change, updated, step):
         """Count the update of one parameter: w, dw and the rounded w + dw."""
         account = self._account(name, "stored", None)
-        bits = [LAYOUTS[updated.dtype].bits(a) for a in (weights, change, updated)]
-        moved, lost = count_lost(*bits)
+        moved, lost = count_lost(weights.ravel(), change.ravel(), updated.ravel())
         account.updates += moved
         account.lost += lost
         if self.due(step):
-            w, dw = (_sample(a).astype(np.float32) for a in (weights, change))
+            stride = _stride(weights.size)
+            w, dw = (a.reshape(-1)[::stride].astype(np.float32) for a in (weights, change))
             both = (w != 0) & (dw != 0)
             w, dw = (a[both].view(np.int32) >> 23 & 0xFF for a in (w, dw))
             self.ratios += np.bincount(dw - w + _RATIO_ZERO, minlength=2 * _RATIO_ZERO)
