@@ -252,7 +252,7 @@ def _range_bands(ax, limits, x_low, x_high):
         (top, x_high, "over"),
     ]
     for start, stop, text in words:
-        if stop - start >= 4:
+        if stop - start >= 0.014 * len(text) * (x_high - x_low):  # its width in a panel of 5 inches
             ax.text(
                 (start + stop) / 2, 0.97, text, transform=ax.get_xaxis_transform(), ha="center",
                 va="top", fontsize=9, color="#555555",
@@ -287,6 +287,8 @@ def _verdict(counts, title, limits):
 def _percent(share):
     if share == 0:
         return "nothing"
+    if share >= 0.995:
+        return "all" if share == 1 else "over 99 %"
     return f"{100 * share:.2g} %" if share >= 1e-4 else "under 0.01 %"
 
 

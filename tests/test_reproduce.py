@@ -1,4 +1,4 @@
-"""Published experiments: every one runs, its report has every recipe and claim, and the texts it trains on are as said."""
+"""Published experiments: every one runs, its report has every recipe and claim, and its text is what is said."""
 
 import json
 

@@ -2,15 +2,16 @@
 
 import csv
 import json
-import os
 import signal
 import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import softfloat
 from softfloat.cli import main
 from softfloat.experiments import jobs as jobs_module
 from softfloat.experiments import policy_of, read_sweep, run_job, summary, sweep_command, sweep_of
@@ -174,20 +175,21 @@ def test_processes_is_a_positive_integer(tmp_path, processes):
 
 SCRIPT = """
 import multiprocessing, sys
+sys.path.insert(0, {root!r})
 from softfloat.experiments.jobs import Store, run_jobs
-sys.path.insert(0, {tests!r})
-from test_sweep import update_job
 
 if __name__ == "__main__":
     def told(index, result):
         print(*[p.pid for p in multiprocessing.active_children()], flush=True)
-    run_jobs([update_job(s, steps=1500) for s in range(60)], Store({folder!r}), processes=2, on_done=told)
+    run_jobs({jobs!r}, Store({folder!r}), processes=2, on_done=told)
 """
 
 
 def test_a_kill_loses_no_finished_run_and_leaves_no_process(tmp_path):
+    jobs, store = [update_job(s, steps=1500) for s in range(60)], Store(tmp_path / "runs")
+    root = str(Path(softfloat.__file__).parents[1])
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(tests=os.path.dirname(__file__), folder=str(tmp_path / "runs")))
+    script.write_text(SCRIPT.format(root=root, jobs=jobs, folder=str(tmp_path / "runs")))
     with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as process:
         children = [int(pid) for pid in process.stdout.readline().split()]
         process.send_signal(signal.SIGKILL)
@@ -196,14 +198,13 @@ def test_a_kill_loses_no_finished_run_and_leaves_no_process(tmp_path):
     while any(_alive(pid) for pid in children) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(_alive(pid) for pid in children)
-    jobs, store = [update_job(s, steps=1500) for s in range(60)], Store(tmp_path / "runs")
     kept = [job for job in jobs if store.get(job) is not None]
     assert 1 <= len(kept) < len(jobs)
     assert sorted(p.name for p in store.folder.glob("*.json")) == sorted(
         store.path(job).name for job in kept
     )  # no file that is only begun
     times = {job_name(job): store.path(job).stat().st_mtime_ns for job in kept}
-    run_jobs(kept + [update_job(0)], store, processes=1)
+    run_jobs(kept, store, processes=1)
     assert times == {job_name(job): store.path(job).stat().st_mtime_ns for job in kept}
     assert store.get(kept[0]) == run_job(kept[0])
 
@@ -217,7 +218,9 @@ def _alive(pid):
 
 
 # ---------------------------------------------------------------- the command
-def test_an_interrupted_sweep_goes_on_and_ends_as_if_nothing_had_been(file, tmp_path, monkeypatch, capsys):
+def test_an_interrupted_sweep_goes_on_and_ends_as_if_nothing_had_been(
+    file, tmp_path, monkeypatch, capsys
+):
     real, ran = jobs_module.run_job, []
 
     def stopping(job, progress):
@@ -248,15 +251,23 @@ def _check_files(out):
     whole = json.loads((out / "sweep.json").read_text())
     assert len(rows) == 6 and len(runs) == 12 and len(whole["runs"]) == 12
     for row in rows:
-        own = [float(r["accuracy"]) for r in runs if (r["recipe"], r["lr"]) == (row["recipe"], row["lr"])]
+        own = [
+            float(r["accuracy"])
+            for r in runs
+            if (r["recipe"], r["lr"]) == (row["recipe"], row["lr"])
+        ]
         assert len(own) == 2 == int(row["runs"])
         assert float(row["accuracy_mean"]) == pytest.approx(statistics.fmean(own), rel=1e-12)
-        assert float(row["accuracy_sd"]) == pytest.approx(statistics.stdev(own), rel=1e-9, abs=1e-15)
+        assert float(row["accuracy_sd"]) == pytest.approx(
+            statistics.stdev(own), rel=1e-9, abs=1e-15
+        )
 
 
 def test_the_command_prints_a_table_and_draws(tmp_path, capsys):
     path = tmp_path / "two.toml"
-    path.write_text('recipes = ["fp32"]\nseeds = 2\n[settings]\nepochs = 1\nhidden = [8]\nexamples = 160\n')
+    path.write_text(
+        'recipes = ["fp32"]\nseeds = 2\n[settings]\nepochs = 1\nhidden = [8]\nexamples = 160\n'
+    )
     out = tmp_path / "out"
     assert main(["sweep", str(path), "--out", str(out), "--processes", "1"]) == 0
     shown = capsys.readouterr().out
@@ -268,7 +279,9 @@ def test_the_command_prints_a_table_and_draws(tmp_path, capsys):
 
 def test_a_sweep_whose_run_fails_says_so(tmp_path, capsys):
     path = tmp_path / "none.toml"
-    path.write_text('recipes = ["fp32"]\n[settings]\ndata = "fashion-mnist"\ndata_dir = "nowhere"\n')
+    path.write_text(
+        'recipes = ["fp32"]\n[settings]\ndata = "fashion-mnist"\ndata_dir = "nowhere"\n'
+    )
     assert main(["sweep", str(path), "--out", str(tmp_path), "--processes", "1"]) == 1
     assert "no Fashion-MNIST in nowhere" in " ".join(capsys.readouterr().out.split())
 

@@ -280,7 +280,7 @@ _RISING = Experiment(
     _rising_job,
     (
         Claim(
-            "in 16 bits alone the loss falls, and then rises", "told of pure 16-bit training",
+            "in 16 bits alone the loss falls, and then rises", "common experience",
             lambda m: _rise(m, "pure bfloat16"),
         ),
         Claim("fp32 master weights prevent it", MIXED, lambda m: _near(m, "fp32 master", "fp32", 0.05, "bits")),
@@ -383,9 +383,10 @@ def means(results, measures):
     """{recipe: {measure: mean over seeds, None if a run of the recipe diverged}}."""
     found = {}
     for name, runs in results.items():
-        whole = [r for r in runs if r["status"] == "finished"]
+        ended = all(run["status"] == "finished" for run in runs)
+        columns = {m: [run.get(m) for run in runs] for m in measures}
         found[name] = {
-            m: sum(r[m] for r in whole) / len(whole) if len(whole) == len(runs) and whole else None
-            for m in measures
+            m: sum(values) / len(values) if ended and None not in values else None
+            for m, values in columns.items()
         }
     return found

@@ -140,7 +140,7 @@ def _reproduce(screen, one, options, folder, processes, figure):
     for job, result in zip(jobs, results, strict=True):
         if result is not None:
             groups[job["recipe"]].append(with_shares(result))
-    setting = f"{one.setting(jobs[0])}; {len(options.seeds)} seeds"
+    setting = f"{one.setting(jobs[0])}; {len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}"
     report = experiment_report(one, groups, setting, failed)
     paths = [folder / "report.json"]
     write_atomically(paths[0], json.dumps(report, indent=1, allow_nan=False) + "\n")

@@ -107,11 +107,9 @@ def _curves(ax, experiment, results):
     seen = np.concatenate(values) if values else np.ones(1)
     if seen.size and seen.min() > 0 and seen.max() > 20 * seen.min():
         ax.set_yscale("log")
-    ax.set_xlabel(
-        "step"
-        if any("step" in r["curve"][0] for g in results.values() for r in g if r["curve"])
-        else "epoch"
-    )
+    by_step = any("step" in r["curve"][0] for g in results.values() for r in g if r["curve"])
+    ax.set_xlabel("step" if by_step else "epoch")
+    ax.xaxis.get_major_locator().set_params(integer=True)
     ax.set_ylabel(label)
     ax.set_title("Mean of the seeds; the band is their range")
     ax.grid(axis="y", color="#e6e6e6", linewidth=0.8)
@@ -152,7 +150,7 @@ def _points(ax, groups, measure, label):
             )  # fmt: skip
     ax.set_yticks(range(len(groups)), list(groups))
     ax.set_ylim(len(groups) - 0.4, -0.6)
-    ax.margins(x=0.14)
+    ax.margins(x=0.2)
     ax.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.set_xlabel(label)
