@@ -2,6 +2,8 @@
 
 import csv
 import json
+import multiprocessing
+import os
 import signal
 import statistics
 import subprocess
@@ -106,6 +108,7 @@ def _renamed(preset, name):
         ({"recipe": {"x": {"wieghts": "bfloat16"}}}, "unknown 'wieghts'"),
         ({"recipe": {"x": {"base": "fp32", "format": "bfloat16"}}}, "not both"),
         ({"formats": ["bfloat16"], "recipe": {"bfloat16": {}}}, "choose a new one"),
+        ({"recipes": ["fp32"], "name": "../other"}, "name must be"),
     ],
 )  # fmt: skip
 def test_what_a_sweep_cannot_mean_is_refused_before_anything_runs(given, message):
@@ -165,6 +168,22 @@ def test_processes_give_the_bits_of_one_and_a_failed_job_stops_no_other(tmp_path
     together, failed = run_jobs(jobs, Store(tmp_path / "2"), processes=2)
     assert alone == together and alone[1] is None and alone[2] is not None
     assert failed == failed_alone and "seed 1: KeyError" in failed[0]
+
+
+def test_a_process_that_dies_takes_one_job_with_it(tmp_path):
+    killed = []
+
+    def kill_one(index, result):
+        if not killed:
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    jobs = [update_job(seed) for seed in range(6)]
+    results, failed = run_jobs(jobs, Store(tmp_path), processes=2, on_done=kill_one)
+    assert sum(result is None for result in results) == len(failed) == 1
+    assert failed[0].endswith("its process ended with code -9")
+    again, failed = run_jobs(jobs, Store(tmp_path), processes=1)
+    assert None not in again and not failed
 
 
 @pytest.mark.parametrize("processes", [0, -1, 1.5, True])

@@ -299,10 +299,9 @@ _RISING = Experiment(
 )  # fmt: skip
 
 # ---------------------------------------------------------------- a language model
-# FP8 where products read it, as FP8 training is done: what goes from layer to layer stays in float32.
+# Activations in FP8 where products read them, as FP8 training is done; what goes from layer to layer stays in float32.
 _OPERANDS_ONLY = {
-    f"*:{op}": {"activations": "binary32", "errors": "binary32"}
-    for op in ("residual", "linear", "embedding", "position")
+    f"*:{op}": {"activations": "binary32"} for op in ("residual", "linear", "embedding", "position")
 }
 
 

@@ -73,7 +73,7 @@ def run_jobs(jobs, store, *, processes=None, on_share=None, on_done=None):
         if result is None:
             first.setdefault(job_name(jobs[i]), i)
     missing = list(first.values())
-    count = min(processes or os.cpu_count() or 1, len(missing))
+    count = min(processes or cores(), len(missing))
     work = _alone if count <= 1 else _together
     failed = work(jobs, missing, store, count, call)
     for i, job in enumerate(jobs):
@@ -82,6 +82,12 @@ def run_jobs(jobs, store, *, processes=None, on_share=None, on_done=None):
             if i not in missing and results[i] is not None:
                 call.done(i, results[i])
     return results, [failed[i] for i in sorted(failed)]
+
+
+def cores():
+    """The number of cores that this process may use."""
+    known = getattr(os, "sched_getaffinity", None)
+    return len(known(0)) if known else os.cpu_count() or 1
 
 
 class _Calls:
@@ -152,6 +158,7 @@ def _hear(pipe, workers, queue, jobs, failed, call):
         what, value = pipe.recv()
     except (EOFError, OSError):
         workers[pipe][1] = None
+        workers[pipe][0].join()
         failed[i] = (
             f"{jobs[i].get('recipe')}: its process ended with code {workers[pipe][0].exitcode}"
         )

@@ -48,7 +48,7 @@ def dataset(name, data_dir, examples):
     whole = load(name, data_dir)
     if examples is None or examples >= len(whole.labels):
         return whole
-    first = whole.images[:examples], whole.labels[:examples]
+    first = whole.images[:examples].copy(), whole.labels[:examples].copy()  # frees the rest
     return Dataset(whole.name, *first, whole.test_images, whole.test_labels, whole.classes)
 
 

@@ -87,7 +87,10 @@ def sweep_of(given, name="sweep"):
         for seed in seeds
         for recipe, table in tables.items()
     ]
-    return Sweep(str(given.get("name", name)), tuple(jobs), tuple(grid))
+    name = given.get("name", name)
+    if not isinstance(name, str) or not name.strip(". ") or {"/", "\\"} & set(name):
+        raise ValueError(f"name must be a text that can name a folder, got {name!r}")
+    return Sweep(name, tuple(jobs), tuple(grid))
 
 
 def image_job(recipe, table, settings, seed):
