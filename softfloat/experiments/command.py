@@ -8,7 +8,6 @@ from pathlib import Path
 from softfloat.experiments.catalogue import EXPERIMENTS, FASHION, Options, experiment, means
 from softfloat.experiments.jobs import Store, run_jobs
 from softfloat.experiments.sweep import (
-    MEASURES,
     read_sweep,
     save_sweep,
     shown_spread,
@@ -61,11 +60,13 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 
 
 def sweep_table(sweep, results):
-    """Mean and spread over the seeds, as a rich Table."""
-    heads = ("accuracy", "loss", "updates lost %", "flushed %", "overflowed %", "seconds")
-    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads))
+    """Mean and standard deviation over the seeds, as a rich Table; lost: of the updates."""
+    heads = ("accuracy", "loss", "lost %")
+    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads), no_wrap=True)
     for row in summary(map(sweep.cell, sweep.jobs), results):
-        shown = [shown_spread(row[m], 3 if m in ("accuracy", "loss") else 1) for m in MEASURES]
+        # 80 columns have room for two spreads; the files have all of them.
+        shown = [shown_spread(row[m]) for m in ("accuracy", "loss")]
+        shown.append(shown_spread({**row["updates_lost_percent"], "sd": None}, 1))
         runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else str(row["runs"])
         table.add_row(*map(str, row["cell"]), runs, *shown)
     return table
@@ -255,15 +256,15 @@ def _progress(screen, count, label):
         yield on_share, on_done
 
 
-def _table(title, words, numbers):
+def _table(title, words, numbers, no_wrap=False):
     from rich import box
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in words:
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=no_wrap)
     for heading in numbers:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", no_wrap=no_wrap)
     return table
 
 

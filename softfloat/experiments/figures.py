@@ -171,10 +171,14 @@ def _histograms(figure, groups):
         return
     axes = figure.subplots(len(drawn), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     limits = drawn[0][2]
-    span = exponent_span(limits, *(counts for _, counts, _ in drawn))
+    # What is rarer than one in ten thousand does not widen the axis.
+    common = [{e: n for e, n in c.items() if 1e4 * n >= sum(c.values())} for _, c, _ in drawn]
+    span = exponent_span(limits, *common)
     for ax, (name, counts, _) in zip(axes, drawn, strict=True):
         exponent_panel(ax, counts, limits, name, span)
-    axes[-1].set_xlabel("activation gradients: binade, log$_2$ |value|")
+    axes[-1].set_xlabel(
+        f"activation gradients: binade, log$_2$ |value|; shaded: {limits['format']}"
+    )
 
 
 def _number(value):
