@@ -8,8 +8,8 @@ Micikevicius et al., FP8 Formats for Deep Learning (2022). Networks, data and si
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from softfloat.experiments import language
 from softfloat.experiments.kinds import policy_of
+from softfloat.experiments.language import checked_text
 from softfloat.experiments.sweep import image_job
 
 GUPTA = "Gupta et al. (2015)"
@@ -255,7 +255,7 @@ def _rising_job(recipe, table, options, seed):
     steps, window = (100, 20) if options.quick else (10000, 500)
     return {
         "kind": "successors", "recipe": recipe, "policy": table, "seed": seed, "steps": steps, "window": window,
-        "lr": 0.05, "held_out": 4000, "text": options.text, "checksum": language.checked_text(options.text, 16),
+        "lr": 0.05, "held_out": 4000, "text": options.text, "checksum": checked_text(options.text, 16),
     }  # fmt: skip
 
 
@@ -328,7 +328,7 @@ def _language_job(recipe, table, options, seed):
         }
     return {
         "kind": "language", "recipe": recipe, "policy": table, "seed": seed, **size, "lr": 3e-3, "held_out": 256,
-        "text": options.text, "checksum": language.checked_text(options.text, size["length"]),
+        "text": options.text, "checksum": checked_text(options.text, size["length"]),
     }  # fmt: skip
 
 

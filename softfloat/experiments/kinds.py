@@ -12,7 +12,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 
-from softfloat.experiments import language
+from softfloat.experiments.language import SYMBOLS, batch, network, symbols_of
 from softfloat.training.cast import Caster
 from softfloat.training.data import Dataset, load
 from softfloat.training.monitor import Monitor
@@ -106,8 +106,8 @@ def _stepwise(trainer, batches, steps, window, progress, evaluate):
 
 def _successors(job, progress):
     """The next character from the one before: one layer, one character in a step, plain SGD."""
-    seed, count = job["seed"], len(language.SYMBOLS) + 1
-    symbols, held_out, _ = language.symbols_of(job["text"])
+    seed, count = job["seed"], len(SYMBOLS) + 1
+    symbols, held_out, _ = symbols_of(job["text"])
     policy, rows = policy_of(job["recipe"], job["policy"]), np.eye(count, dtype=np.float32)
     trainer = Trainer(
         policy, (count, count), optimizer=SGD(job["lr"]), seed=seed, monitor=Monitor()
@@ -120,7 +120,7 @@ def _successors(job, progress):
         return {"bits": loss / math.log(2), "accuracy": accuracy}
 
     def batches(step):
-        inputs, targets = language.batch(symbols, seed, step, 1, 1)
+        inputs, targets = batch(symbols, seed, step, 1, 1)
         return rows[inputs[0]], targets[0]
 
     return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
@@ -128,8 +128,8 @@ def _successors(job, progress):
 
 def _language(job, progress):
     length, seed = job["length"], job["seed"]
-    symbols, held_out, _ = language.symbols_of(job["text"])
-    model = language.network(job["width"], job["heads"], job["blocks"], length)
+    symbols, held_out, _ = symbols_of(job["text"])
+    model = network(job["width"], job["heads"], job["blocks"], length)
     policy = policy_of(job["recipe"], job["policy"])
     trainer = Trainer(
         policy,
@@ -145,7 +145,7 @@ def _language(job, progress):
         loss, accuracy = trainer.evaluate(windows[:, :-1], windows[:, 1:], 64)
         return {"bits": loss / math.log(2), "accuracy": accuracy}
 
-    batches = lambda step: language.batch(symbols, seed, step, job["batch"], length)  # noqa: E731
+    batches = lambda step: batch(symbols, seed, step, job["batch"], length)  # noqa: E731
     return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
 
 
