@@ -10,7 +10,6 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -174,29 +173,23 @@ def _hear(pipe, workers, queue, jobs, failed, call):
 
 
 def _worker(pipe, store):
-    """The life of a process: jobs in, results to the store and back; it ends with the process that began it."""
+    """The life of a process: jobs in, results to the store and back.
+
+    It ends with the process that began it, whatever ended that: then the pipe is broken, and a message of progress
+    ends the job at hand.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair
-    threading.Thread(target=_end_with_parent, daemon=True).start()
     set_num_threads(1)
-    while True:
-        try:
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        while True:
             job = pipe.recv()
-        except EOFError:
-            return
-        try:
-            result = run_job(job, _throttled(pipe))
-            store.put(job, result)
-        except Exception as error:
-            pipe.send(("failed", _message(job, error)))
-        else:
-            pipe.send(("done", result))
-
-
-def _end_with_parent():
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+            try:
+                result = run_job(job, _throttled(pipe))
+                store.put(job, result)
+            except Exception as error:
+                pipe.send(("failed", _message(job, error)))
+            else:
+                pipe.send(("done", result))
 
 
 def _throttled(pipe):
