@@ -132,21 +132,31 @@ def error_histograms(figure, report):
     run, limits = _scaled_run(report)
     before = {int(e): n for e, n in run.histograms["errors_unscaled"].items()}
     after = {int(e): n for e, n in run.histograms["errors"].items()}
-    lowest, _, top = _edges(limits)
-    x_low = min(lowest - 6, *before, *after)
-    x_high = max(top + 5, *before, *after) + 1
+    span = exponent_span(limits, before, after)
     rows = [(before, "Without a loss scale")]
     if run.loss_scale is not None:
         kind = f"After loss scaling (last {_power(run.loss_scale)})"
         rows = [(before, "Before loss scaling"), (after, kind)]
     axes = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for ax, (counts, title) in zip(axes, rows, strict=True):
-        _range_bands(ax, limits, x_low, x_high)
-        _bars(ax, counts)
-        ax.set_title(_verdict(counts, title, limits))
-        ax.set_ylabel("share of values")
+        exponent_panel(ax, counts, limits, title, span)
     axes[-1].set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
-    axes[-1].set_xlim(x_low, x_high)
+
+
+def exponent_span(limits, *histograms):
+    """(first, last) binade of an axis on which a range and histograms {exponent: count} have room."""
+    lowest, _, top = _edges(limits)
+    exponents = [e for counts in histograms for e in counts]
+    return min([lowest - 6, *exponents]), max([top + 5, *exponents]) + 1
+
+
+def exponent_panel(ax, counts, limits, title, span):
+    """One histogram {exponent: count} over a range; the title says how much lies outside."""
+    _range_bands(ax, limits, *span)
+    _bars(ax, counts)
+    ax.set_title(_verdict(counts, title, limits))
+    ax.set_ylabel("share of values")
+    ax.set_xlim(*span)
 
 
 def tensor_figure(monitor, name, path=None):
@@ -164,17 +174,12 @@ def tensor_figure(monitor, name, path=None):
     if not counts:
         raise ValueError(f"no values other than zero were sampled of {name}")
     limits = account.range or range_of(binary32)
-    lowest, _, top = _edges(limits)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.5, 3.6), layout="constrained")
         ax = figure.subplots()
-        x_low, x_high = min(lowest - 6, *counts), max(top + 5, *counts) + 1
-        _range_bands(ax, limits, x_low, x_high)
-        _bars(ax, counts)
-        ax.set_title(_verdict(counts, f"{name} ({account.role.replace('_', ' ')})", limits))
+        title = f"{name} ({account.role.replace('_', ' ')})"
+        exponent_panel(ax, counts, limits, title, exponent_span(limits, counts))
         ax.set_xlabel("binade, log$_2$ |value|")
-        ax.set_ylabel("share of values")
-        ax.set_xlim(x_low, x_high)
         if path is not None:
             save(figure, path)
     return figure
@@ -247,7 +252,7 @@ def _range_bands(ax, limits, x_low, x_high):
         (top, x_high, "over"),
     ]
     for start, stop, text in words:
-        if stop - start >= 4:
+        if stop - start >= 0.014 * len(text) * (x_high - x_low):  # its width in a panel of 5 inches
             ax.text(
                 (start + stop) / 2, 0.97, text, transform=ax.get_xaxis_transform(), ha="center",
                 va="top", fontsize=9, color="#555555",
@@ -282,6 +287,8 @@ def _verdict(counts, title, limits):
 def _percent(share):
     if share == 0:
         return "nothing"
+    if share >= 0.995:
+        return "all" if share == 1 else "over 99 %"
     return f"{100 * share:.2g} %" if share >= 1e-4 else "under 0.01 %"
 
 

@@ -29,7 +29,7 @@ LAYERS = [
         "status",
     },
     {"array", "audit", "numba_types", "scalar", "cuda", "_late"},
-    {"analysis", "training", "plot", "torch", "dask", "cli", "__main__"},
+    {"analysis", "experiments", "training", "plot", "torch", "dask", "cli", "__main__"},
 ]
 OPTIONAL = [
     "numba.cuda",

@@ -1,8 +1,9 @@
-"""The command `softfloat`: formats (info), numbers in them (show), training (train), accuracy studies (study).
+"""The command `softfloat`: formats (info), numbers (show), training (train, sweep, reproduce), accuracy (study).
 
 typer and rich are imported when a command runs, so that the package does without them.
 """
 
+import importlib
 import importlib.util
 import json
 import os
@@ -122,10 +123,21 @@ def train(**options):
 
 def study(name, **options):
     """softfloat study: hands the options to softfloat.analysis, which documents them."""
-    try:
-        from softfloat.analysis.command import study_command
+    return _handed_on("softfloat.analysis.command", "study_command", name, **options)
 
-        return study_command(name, **options)
+
+def experiment(command, *arguments, **options):
+    """softfloat sweep and reproduce: hand the options to softfloat.experiments, which documents them."""
+    figure = importlib.util.find_spec("matplotlib") is not None
+    if not figure:
+        print(f"softfloat: no figure without matplotlib: {EXTRA_PLOT}", file=sys.stderr)
+    return _handed_on("softfloat.experiments", command, *arguments, figure=figure, **options)
+
+
+def _handed_on(module, command, *arguments, **options):
+    """Call a command of a module; what it refuses is an error of usage."""
+    try:
+        return getattr(importlib.import_module(module), command)(*arguments, **options)
     except (ValueError, TypeError, ImportError, OSError) as error:
         if os.environ.get("SOFTFLOAT_TRACEBACK"):
             raise
@@ -201,7 +213,61 @@ def _application():
 
     _add_train(app, option, json_option)
     _add_study(app, option, json_option)
+    _add_experiments(app, option, json_option)
     return app
+
+
+def _add_experiments(app, option, json_option):
+    import typer
+
+    file_argument = typer.Argument(metavar="FILE", help="A TOML file; docs/experiments.md has one.")
+    name_argument = typer.Argument(metavar="NAME", help="An experiment, or all; none: list them.")
+    out_option = option("--out", metavar="FOLDER", text="For runs, tables and figure.")
+    processes_option = option(
+        "--processes", metavar="N", text="Runs at a time; without: one for each core."
+    )
+    seeds_option = option("--seeds", metavar="N", text="Seeds, from 0 on.")
+    quick_option = option("--quick", text="Sizes of seconds, which show that it runs and no more.")
+    data_option = option(
+        "--data", metavar="NAME", text="fashion-mnist or digits; without: the first that is there."
+    )
+    folder_option = option(
+        "--data-dir", metavar="FOLDER", text="Of the idx files of fashion-mnist."
+    )
+    text_option = option(
+        "--text", metavar="FILE", text="Of the language model; without: Python's library."
+    )
+
+    @app.command("sweep")
+    def sweep_command(
+        file: Annotated[str, file_argument],
+        out: Annotated[str | None, out_option] = None,
+        processes: Annotated[int | None, processes_option] = None,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Train recipes x seeds x settings as a TOML file says; a table of means and spreads.
+
+        Each finished run is kept: after an interruption the same command goes on from there.
+        """
+        return experiment("sweep_command", file, out=out, processes=processes, as_json=as_json)
+
+    @app.command("reproduce")
+    def reproduce_command(
+        name: Annotated[str | None, name_argument] = None,
+        seeds: Annotated[int, seeds_option] = 3,
+        quick: Annotated[bool, quick_option] = False,
+        data: Annotated[str | None, data_option] = None,
+        data_dir: Annotated[str | None, folder_option] = None,
+        text: Annotated[str | None, text_option] = None,
+        out: Annotated[str | None, out_option] = None,
+        processes: Annotated[int | None, processes_option] = None,
+        as_json: Annotated[bool, json_option] = False,
+    ):
+        """Published experiments on low precision run again, their claims and our figures side by side.
+
+        Each finished run is kept: after an interruption the same command goes on from there.
+        """
+        return experiment("reproduce_command", **locals())
 
 
 def _add_study(app, option, json_option):

@@ -64,15 +64,15 @@ def save_report(report, directory):
     curves = [{"policy": r["policy"], **point} for r in runs for point in r["curve"]]
     files = {
         "results.json": json.dumps(content, indent=1, allow_nan=False) + "\n",
-        "results.csv": _csv(TABLE, runs),
-        "curves.csv": _csv(("policy", "epoch", "loss", "test_loss", "accuracy"), curves),
+        "results.csv": csv_text(TABLE, runs),
+        "curves.csv": csv_text(("policy", "epoch", "loss", "test_loss", "accuracy"), curves),
     }
     for name, text in files.items():
         write_atomically(directory / name, text)
     return [directory / name for name in files]
 
 
-def _csv(columns, rows):
+def csv_text(columns, rows):
     text = io.StringIO()
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
