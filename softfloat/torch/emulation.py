@@ -15,6 +15,7 @@ import threading
 import warnings
 from fnmatch import fnmatchcase
 
+import numpy as np
 import torch
 from torch.nn.modules import module as modules
 from torch.optim.optimizer import (
@@ -32,7 +33,7 @@ from softfloat.torch.report import Report
 from softfloat.torch.rounder import Rounder
 from softfloat.torch.routing import Unit, convolution, convolution_backward, matrix_product
 from softfloat.torch.sites import Site, Sites, current_node, graph_task
-from softfloat.torch.tensors import Known, storage_of
+from softfloat.torch.tensors import Known, storage_of, tensor_of
 from softfloat.training.policy import ROLES
 from softfloat.training.presets import as_policy
 
@@ -55,8 +56,8 @@ class _Mode(TorchDispatchMode):
 class emulate:
     """Runs torch operations inside a `with` block in the arithmetic of a policy.
 
-    policy : a softfloat.training.Policy or the name of a preset.   strict : whether what cannot be emulated, and a block
-        in which no product ran, is an EmulationError; else it is counted in the report.
+    policy : a softfloat.training.Policy or the name of a preset.   strict : whether what cannot be emulated, and a
+        block in which no product ran, is an EmulationError; else it is counted in the report.
     seed : for stochastic rounding.   monitor : a softfloat.training.Monitor.
     logits : pattern of the module paths whose results have the role `logits`, such as "head"; None: none has.
 
@@ -300,7 +301,7 @@ class emulate:
         if kind == classes.PRODUCT:
             return self._product(func, name, args, kwargs, site)
         args = self._read(func, args, site)
-        found = func(*args, **kwargs)
+        found = self._compute(func, name, args, kwargs, site)
         if kind == classes.CARRIER or name in classes.LOSSES:
             self._unmark(func, found, args, kwargs)
         elif kind == classes.EXACT:
@@ -357,7 +358,7 @@ class emulate:
         if kind == classes.PRODUCT:
             return self._product_backward(func, name, args, kwargs, site)
         args = self._read(func, args, site)
-        found = func(*args, **kwargs)
+        found = self._compute(func, name, args, kwargs, site)
         if kind == classes.CARRIER or name in classes.LOSSES:
             self._unmark(func, found, args, kwargs)
         elif kind == classes.EXACT:
@@ -489,7 +490,7 @@ class emulate:
         return copy, "activations"
 
     def _saved(self, tensor, site, number):
-        """(operand of a backward product, its role): what forward saved unrounded is rounded again, to the same bits."""
+        """(operand of a backward product, its role): what forward saved unrounded is rounded again, bit for bit."""
         parameter = self.parameters.find(tensor)
         if parameter is not None:
             return self._replaced(tensor), "weights"
@@ -541,15 +542,29 @@ class emulate:
                 with _onednn():
                     return func(*args, **kwargs)
             return func(*args, **kwargs)
-        values = next(t for t in args if isinstance(t, torch.Tensor))
-        dtype = "float64" if values.dtype == torch.float64 else "float32"
-        caster = self.rounder.of(dtype, site.module, site.op, f"{site.name}:{what}.sums", site.step)
-        unit = Unit(caster, site.module, what)
+        like = next(t for t in args if isinstance(t, torch.Tensor))
+        unit = self._unit(like, site, what)
         if name == "convolution":
             return convolution(unit, args, roles)
         if name == "convolution_backward":
             return convolution_backward(unit, args)
         return matrix_product(unit, name, args, kwargs, roles)
+
+    def _compute(self, func, name, args, kwargs, site):
+        """An operation that is no product: sums over some axes run in the accumulator, all else in the carrier."""
+        partial = name == "sum" and len(args) > 1 and args[1] and not kwargs.get("dtype")
+        if not partial or self.policy.at(site.module, site.op).sums is None:
+            return func(*args, **kwargs)
+        x, axes = args[0], tuple(sorted(a % args[0].dim() for a in args[1]))
+        total = self._unit(x, site, "sum").total(x, axes)
+        if len(args) > 2 and args[2]:
+            total = np.expand_dims(total, axes)
+        return tensor_of(total, x)
+
+    def _unit(self, like, site, what):
+        dtype = "float64" if like.dtype == torch.float64 else "float32"
+        caster = self.rounder.of(dtype, site.module, site.op, f"{site.name}:{what}.sums", site.step)
+        return Unit(caster, site.module, what)
 
     # ---------------------------------------------------------------- what is known of results
     def _mark(self, tensor, fmt):

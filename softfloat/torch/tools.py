@@ -1,4 +1,4 @@
-"""quantize and Quantizer: rounding inside a model that is written for it, with formats of its own forward and backward."""
+"""quantize and Quantizer: rounding inside a model that is written for it, with formats for each direction."""
 
 import numpy as np
 import torch
