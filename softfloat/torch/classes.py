@@ -95,6 +95,8 @@ def kind_of(func):
         return QUERY
     if func.namespace == "aten" and name in _KIND_OF:
         return _KIND_OF[name]
+    if name == "_scaled_dot_product_attention_math":
+        return COMPOSED
     if any(name.startswith(start) for start in REMEDIES):
         return OPAQUE
     returns = func._schema.returns
