@@ -497,8 +497,10 @@ class emulate:
         if self._derived[tensor]:
             return tensor, "weights"
         again = site.operands.get(storage_of(tensor))
-        if again is None and self._known[tensor] is not None:
-            return tensor, "errors"
+        known = self._known[tensor]
+        if again is None and known is not None:
+            own = self.rounder.grid("activations", site.module, site.op).fmt
+            return tensor, "activations" if known == own else "errors"
         if again is None and self.rounder.grid("errors", site.module, site.op).fmt is None:
             return tensor, "errors"
         if again is not None:
