@@ -1,7 +1,9 @@
 """softfloat.torch: unmodified models against references written by hand with the package's NumPy functions; bits count."""
 
+import doctest
 import os
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -657,3 +659,9 @@ def test_the_loss_scaler_follows_grad_scaler():
     assert fresh.get_scale() == scaler.get_scale()
     with pytest.raises(RuntimeError, match="update"):
         fresh.update()
+
+
+def test_the_page_does_what_it_says():
+    page = Path(__file__).resolve().parents[1] / "docs" / "torch.md"
+    if page.exists():
+        assert doctest.testfile(str(page), module_relative=False) == (0, 8)
