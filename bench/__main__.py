@@ -18,6 +18,7 @@ SUITES = (
     "convolution",
     "engines",
     "training",
+    "torch",
     "array",
     "kernels",
     "gpu",

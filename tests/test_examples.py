@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.py"))
+ARGUMENTS = {"torch_training": ["--steps", "6", "--figure", "losses.png"]}
+NEEDS = {"torch_training": "torch"}
 SHOWS = {
     "cuda_kernel": "0 of 4096 results differ",
     "matmul_accumulator": "accumulator bfloat16",
@@ -15,6 +17,7 @@ SHOWS = {
     "status_flags": "float8_e5m2",
     "user_kernel": "operations that left their format: 0",
     "summation_order": "binary16: ",
+    "torch_training": "FP8 hybrid, H100 sums",
     "stochastic_sum": "ties_to_even  mean 1.000, standard deviation 0.000",
 }
 
@@ -26,6 +29,8 @@ def test_every_example_is_listed():
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", [str(path)])
+    if path.stem in NEEDS:
+        pytest.importorskip(NEEDS[path.stem])
+    monkeypatch.setattr(sys, "argv", [str(path), *ARGUMENTS.get(path.stem, ())])
     runpy.run_path(str(path), run_name="__main__")
     assert SHOWS[path.stem] in capsys.readouterr().out

@@ -87,10 +87,14 @@ class Caster:
             site = self._sites[key] = Site(name, fmt, rounding, policy.saturate, random)
             return site
 
+    def stream(self, name):
+        """The stream of random words of one tensor at this step."""
+        return stream_of(self.step, name)
+
     def _options(self, site):
         options = {"rounding": site.rounding}
         if site.random:
-            options.update(seed=self.seed, stream=stream_of(self.step, site.name))
+            options.update(seed=self.seed, stream=self.stream(site.name))
         if site.saturate:
             options["saturate"] = site.saturate
         return options
@@ -167,7 +171,7 @@ class Caster:
             return None
         fmt, options = sums
         if any(str(options.get(r, "")).startswith("stochastic") for r in _ROUNDINGS):
-            stream = stream_of(self.step, f"{module}.{what}.sums")
+            stream = self.stream(f"{module}.{what}.sums")
             options = {**options, "seed": self.seed, "stream": stream}
         return fmt, options
 
@@ -232,7 +236,7 @@ class Caster:
         fmt, options = sums
         options = {key: options[key] for key in ("rounding", "seed", "stream") if key in options}
         if "stream" in options:
-            options["stream"] = stream_of(self.step, f"{module}.{what}.plus")
+            options["stream"] = self.stream(f"{module}.{what}.plus")
         return np.asarray(add(x, y, fmt, **options)).astype(x.dtype, copy=False)
 
     # ---------------------------------------------------------------- the optimizer's operations

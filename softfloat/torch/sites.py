@@ -1,0 +1,97 @@
+"""Sites: where in a model an operation stands, so that its random words do not depend on what else runs.
+
+A forward site is (path of the module, number of the call in this step, operation, ordinal); a backward site is that of
+the forward operation whose node is running; an optimizer's site is (optimizer, operation, ordinal). Calls and ordinals
+are counted apart with and without gradients, and for recomputation within backward, which so meets the sites of the
+first pass again.
+"""
+
+import collections
+
+import torch
+
+from softfloat.torch.errors import EmulationError
+
+GENERATIONS = 16  # optimizer steps for which the graph of a forward pass is remembered
+
+sequence_number = torch._C._autograd._get_sequence_nr
+current_node = torch._C._current_autograd_node
+graph_task = torch._C._current_graph_task_id
+
+
+class Site:
+    """One forward operation.
+
+    module, op : for the policy.   name : unique within a step.   step : of the optimizer, when it ran.
+    operands : {storage: (role, what)} of tensors that autograd saves unrounded, and the products rounded.
+    targets : of its node's edges, see Emulation._targets.   ordinals : of operations of its backward pass.
+    """
+
+    __slots__ = ("module", "name", "op", "operands", "ordinals", "step", "targets")
+
+    def __init__(self, module, op, name, step):
+        self.module, self.op, self.name, self.step = module, op, name, step
+        self.operands = {}
+        self.ordinals = collections.Counter()
+        self.targets = None
+
+
+class Sites:
+    """Counts calls and operations between optimizer steps, and remembers the forward site of each autograd node."""
+
+    def __init__(self, random):
+        self.random = (
+            random  # whether any policy is stochastic: then what cannot be told apart raises
+        )
+        self.step = 0
+        self.stack = []  # (module path, name of the call) of the modules that are running
+        self.calls = collections.Counter()
+        self.ordinals = collections.Counter()
+        self.nodes = {}
+        self.older = collections.deque(maxlen=GENERATIONS)
+
+    def enter(self, path):
+        """A module of this path is called."""
+        mode = "again" if graph_task() != -1 else torch.is_grad_enabled()
+        number = self.calls[path, mode]
+        self.calls[path, mode] += 1
+        if mode == "again" and self.random:
+            first = self.calls[path, True] or self.calls[path, False]
+            if first - number > 1:
+                raise EmulationError(
+                    f"module {path or 'at the top'!r} was called {first} times and is recomputed in backward "
+                    "(activation checkpointing): which call this is cannot be told, so stochastic rounding could not "
+                    "be repeated. Checkpoint a module that is called once between backward passes, or round to nearest"
+                )
+        self.stack.append((path, f"{path}#{number}"))
+
+    def leave(self):
+        if self.stack:
+            self.stack.pop()
+
+    def forward(self, op, tracked):
+        """The Site of a forward operation. tracked : whether an operand has a gradient."""
+        path, call = self.stack[-1] if self.stack else ("", "")
+        key = call, op, tracked, graph_task() != -1
+        ordinal = self.ordinals[key]
+        self.ordinals[key] += 1
+        site = Site(path, op, f"{call}/{op}.{ordinal}", self.step)
+        if torch.is_grad_enabled():
+            # An operation without a node of its own must not take the place of the one before.
+            self.nodes.setdefault(sequence_number() - 1, site)
+        return site
+
+    def of_node(self, node):
+        """The forward site of an autograd node, or None."""
+        number = node._sequence_nr()
+        for nodes in (self.nodes, *reversed(self.older)):
+            if number in nodes:
+                return nodes[number]
+        return None
+
+    def next_step(self):
+        self.step += 1
+        self.older.append(self.nodes)
+        self.nodes = {}
+        self.calls.clear()
+        self.ordinals.clear()
