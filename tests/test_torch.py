@@ -1,4 +1,4 @@
-"""softfloat.torch: unmodified models against references written by hand with the package's NumPy functions; bits count."""
+"""softfloat.torch: unmodified models against references by hand with the package's NumPy functions; bits count."""
 
 import doctest
 import os
@@ -280,6 +280,108 @@ def by_hand_attention(policy, steps=3):
 @pytest.mark.parametrize("policy", [SHALLOW, DEEP], ids=lambda p: p.name)
 def test_attention_trains_as_its_reference_by_hand(policy):
     assert_same_bits(trained("attention", policy)[0], by_hand_attention(policy))
+
+
+def through(function, e, *inputs):
+    """Gradients of a torch function in the carrier: what autograd's own formulas give."""
+    held = [torch.from_numpy(np.ascontiguousarray(x)).requires_grad_() for x in inputs]
+    e = torch.from_numpy(np.ascontiguousarray(e))
+    return [g.numpy() for g in torch.autograd.grad(function(*held), held, e)]
+
+
+def by_hand_cnn(policy, steps=3):
+    torch.manual_seed(3)
+    model, x, y = cnn()
+    w = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
+    hand, velocities = Hand(policy), {}
+    act, err = (lambda t: hand(t, "activations")), (lambda t: hand(t, "errors"))
+    fmt, first, second = hand.fmt, {"padding": 1}, {"stride": 2, "groups": 2}
+    pool = lambda t: F.max_pool2d(t, 2)  # noqa: E731
+    norm = lambda t, a, b: F.batch_norm(t, None, None, a, b, True)  # noqa: E731
+    x = act(x.numpy())
+    for _ in range(steps):
+        read = {name: hand(value, "weights") for name, value in w.items()}
+        a = sf.conv2d(x, read["first.weight"], fmt, **first)
+        a = act(hand.plus(a, read["first.bias"][:, None, None]))
+        affine = read["norm.weight"], read["norm.bias"]
+        b = act(norm(*map(torch.from_numpy, (a, *affine))).numpy())
+        c = np.maximum(b, np.float32(0))
+        d = pool(torch.from_numpy(c)).numpy()
+        f = np.maximum(act(sf.conv2d(d, read["second.weight"], fmt, **second)), np.float32(0))
+        mask = act(torch.empty(4, 4).bernoulli_(0.75).div_(0.75).numpy())
+        h = act(f.reshape(4, 4) * mask)
+        logits, g = hand.linear(h, w["head.weight"], w["head.bias"]), {}
+        e = loss_gradient(hand, logits, y)
+        e, g["head.weight"], g["head.bias"] = hand.linear_back(e, h, w["head.weight"])
+        e = np.where(f > 0, err(e * mask).reshape(f.shape), np.float32(0))
+        g["second.weight"] = sf.conv2d_weight_gradient(
+            d, e, w["second.weight"].shape, fmt, **second
+        )
+        e = err(sf.conv2d_input_gradient(e, read["second.weight"], d.shape, fmt, **second))
+        (e,) = through(pool, e, c)
+        e = np.where(c > 0, e, np.float32(0))
+        e, g["norm.weight"], g["norm.bias"] = through(norm, e, a, *affine)
+        e = err(e)
+        g["first.weight"] = sf.conv2d_weight_gradient(x, e, w["first.weight"].shape, fmt, **first)
+        g["first.bias"] = hand.total(e, (0, 2, 3))
+        hand.update(w, g, velocities)
+    return np.concatenate([w[name].ravel() for name, _ in model.named_parameters()])
+
+
+def test_a_convolutional_network_trains_as_its_reference_by_hand():
+    assert_same_bits(trained("cnn", DEEP)[0], by_hand_cnn(DEEP))
+
+
+def by_hand_lstm(policy, steps=3):
+    torch.manual_seed(3)
+    model, x, y = lstm()
+    w = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
+    hand, velocities = Hand(policy), {}
+    act, err = (lambda t: hand(t, "activations")), (lambda t: hand(t, "errors"))
+    run = lambda f, t: act(f(torch.from_numpy(np.ascontiguousarray(t))).numpy())  # noqa: E731
+    aten = torch.ops.aten
+    back = lambda f, *t: err(f(*(torch.from_numpy(np.ascontiguousarray(u)) for u in t)).numpy())  # noqa: E731
+    rows = act(x.numpy()).swapaxes(0, 1).reshape(12, 4)
+    wi, wh, bi, bh = (f"lstm.{n}_l0" for n in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))
+    for _ in range(steps):
+        read = {name: hand(value, "weights") for name, value in w.items()}
+        projected = act(act(hand.product(rows, read[wi].T)) + read[bi]).reshape(3, 4, 24)
+        h, c, kept = np.zeros((4, 6), np.float32), np.zeros((4, 6), np.float32), []
+        for t in range(3):
+            z = act(hand.linear(h, w[wh], w[bh]) + projected[t])
+            i, f, o = (run(torch.sigmoid, z[:, k : k + 6]) for k in (0, 6, 18))
+            u = run(torch.tanh, z[:, 12:18])
+            new = act(act(f * c) + act(i * u))
+            s = run(torch.tanh, new)
+            kept.append((h, c, i, f, o, u, s))
+            h, c = act(o * s), new
+        logits, g = hand.linear(h, w["head.weight"], w["head.bias"]), {}
+        e = loss_gradient(hand, logits, y)
+        e, g["head.weight"], g["head.bias"] = hand.linear_back(e, h, w["head.weight"])
+        ec, errors = None, [None] * 3
+        for t in (2, 1, 0):
+            h, c, i, f, o, u, s = kept[t]
+            eo, es = err(e * s), err(e * o)
+            es = back(aten.tanh_backward, es, s)
+            ec = es if ec is None else err(ec + es)
+            parts = (
+                back(aten.sigmoid_backward, err(ec * u), i), back(aten.sigmoid_backward, err(ec * c), f),
+                back(aten.tanh_backward, err(ec * i), u), back(aten.sigmoid_backward, eo, o),
+            )  # fmt: skip
+            errors[t] = np.concatenate(parts, 1)
+            ec = err(ec * f)
+            e, dw, db = hand.linear_back(errors[t], h, w[wh])
+            g[wh] = dw if t == 2 else g[wh] + dw
+            g[bh] = db if t == 2 else g[bh] + db
+        every = np.stack(errors)
+        g[bi] = hand.total(every, (0, 1))
+        g[wi] = hand.product(every.reshape(12, 24).T, rows)
+        hand.update(w, g, velocities)
+    return np.concatenate([w[name].ravel() for name, _ in model.named_parameters()])
+
+
+def test_an_lstm_trains_as_its_reference_by_hand():
+    assert_same_bits(trained("lstm", DEEP)[0], by_hand_lstm(DEEP))
 
 
 # ---------------------------------------------------------------- all networks

@@ -24,9 +24,9 @@ _NAMES = {
         new_empty_strided fill_ arange _to_copy flip sort topk masked_fill masked_fill_ max min amax amin maximum
         minimum constant_pad_nd lift_fresh _unsafe_view scalar_tensor sign sgn roll clamp clamp_ clamp_min clamp_min_
         clamp_max tril triu repeat slice_backward select_backward _foreach_zero_ _foreach_neg _foreach_neg_
-        _foreach_copy_ bernoulli_ bernoulli random_ randperm unsafe_split unsafe_chunk split_with_sizes_copy masked_select
-        set_ resize_ eye one_hot hardtanh hardtanh_ hardtanh_backward as_strided_copy unfold_copy select_scatter
-        slice_scatter scatter _pack_padded_sequence _pad_packed_sequence max_pool1d_with_indices""",
+        _foreach_copy_ bernoulli_ bernoulli random_ randperm unsafe_split unsafe_chunk split_with_sizes_copy
+        masked_select set_ resize_ eye one_hot hardtanh hardtanh_ hardtanh_backward as_strided_copy unfold_copy
+        select_scatter slice_scatter scatter _pack_padded_sequence _pad_packed_sequence max_pool1d_with_indices""",
     ROUNDED: """_softmax _softmax_backward_data _safe_softmax native_batch_norm native_batch_norm_backward
         _native_batch_norm_legit _native_batch_norm_legit_no_training native_layer_norm native_layer_norm_backward
         native_group_norm native_group_norm_backward gelu_backward tanh_backward sigmoid_backward silu_backward

@@ -10,6 +10,7 @@ once, when it is complete, to `weight_gradients`. In an optimizer's step what is
 """
 
 import contextlib
+import math
 import os
 import threading
 import warnings
@@ -380,7 +381,7 @@ class emulate:
                 self._settle(result, "errors", site, f"error{i or ''}")
 
     def _targets(self, forward, node):
-        """What each edge of a node leads to: (parameter or None, elements)."""
+        """What each edge of a node leads to: (parameter or None, shape without ones)."""
         if node is None:
             return ()
         if forward.targets is None:
@@ -389,19 +390,16 @@ class emulate:
 
     def _target(self, node, number):
         if node is None:
-            return None, -1
-        size = 1
+            return None, (-1,)
         metadata = getattr(node, "_input_metadata", ())
-        if number < len(metadata):
-            for n in metadata[number].shape:
-                size *= int(n)
+        shape = _without_ones(metadata[number].shape) if number < len(metadata) else ()
         for _ in range(8):
             if hasattr(node, "variable"):
-                return self.parameters.find(node.variable), node.variable.numel()
+                return self.parameters.find(node.variable), _without_ones(node.variable.shape)
             if node.name() not in _PASSING or node.next_functions[0][0] is None:
                 break
             node = node.next_functions[0][0]
-        return None, size
+        return None, shape
 
     @staticmethod
     def _is_for_parameter(targets, i, result, count, of_product):
@@ -410,10 +408,11 @@ class emulate:
             return False
         if count > 1:
             return count == len(targets) and targets[i][0] is not None
-        sizes = [size for parameter, size in targets if parameter is not None]
-        others = [size for parameter, size in targets if parameter is None]
-        size = result.numel()
-        return size in sizes and (of_product or size not in others)
+        own = [shape for parameter, shape in targets if parameter is not None]
+        if of_product:  # it may be a transpose
+            return result.numel() in map(math.prod, own)
+        shape = _without_ones(result.shape)
+        return shape in own and shape not in [s for parameter, s in targets if parameter is None]
 
     def _lost(self, node):
         if self.strict and not self.plain:
@@ -606,6 +605,10 @@ class emulate:
         place = storage_of(tensor)
         held = self.parameters.known.values()
         return any(p.copy is not None and storage_of(p.copy) == place for p in held)
+
+
+def _without_ones(shape):
+    return tuple(int(n) for n in shape if n != 1)
 
 
 def _as_saved(tensor):
