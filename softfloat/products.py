@@ -143,12 +143,12 @@ def matmul(
     how, simple = _how(
         fmt, accumulator, product, order, block, outer, product_rounding, result_rounding, options
     )
-    if on_device(a, b):
-        return Devices.load().matmul(a, b, how, c, engine, out)
     if simple is not None and c is None and engine is None and out is None:
         result = _short(a, b, simple)
         if result is not None:
             return result
+    if on_device(a, b):
+        return Devices.load().matmul(a, b, how, c, engine, out)
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:
