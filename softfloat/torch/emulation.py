@@ -25,7 +25,8 @@ from torch.optim.optimizer import (
 )
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode_stack
 
-from softfloat.torch import classes, updates
+import softfloat.torch.classes as classes
+import softfloat.torch.updates as updates
 from softfloat.torch.canary import check_canary
 from softfloat.torch.classes import base_name
 from softfloat.torch.errors import EmulationError

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.sites import Site
 from softfloat.torch.tensors import array_of, write
 
