@@ -416,7 +416,7 @@ def bounds_form(op, form):
         high = np.uint64(INFINITY - (2 if truncated else 1))
         if not whole:
             low = umax(low, np.uint64(P[SMALLEST]))
-            high = np.uint64(P[LARGEST])
+            high = umin(high, np.uint64(P[LARGEST]))
         if need == ERROR and op == FMA:
             high = umin(high, np.uint64(LARGE_BITS - 1))
         return low, operand, high
