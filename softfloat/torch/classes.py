@@ -87,6 +87,28 @@ def written(func):
     )
 
 
+def tensors_in(values):
+    """All tensors among arguments, lists included."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, torch.Tensor):
+                    yield item
+
+
+def results_of(func, found, args, kwargs):
+    """What an operation gave: the tensors that it wrote to, or those that it returned (None among them)."""
+    places = written(func)
+    if places:
+        values = [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
+        return list(tensors_in(values))
+    if isinstance(found, torch.Tensor):
+        return [found]
+    return [r for r in found] if isinstance(found, (list, tuple)) else []
+
+
 @functools.cache
 def kind_of(func):
     """The class of an operation."""

@@ -28,7 +28,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 import softfloat.torch.classes as classes
 import softfloat.torch.updates as updates
 from softfloat.torch.canary import check_canary
-from softfloat.torch.classes import base_name
+from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.errors import EmulationError
 from softfloat.torch.parameters import Parameters
 from softfloat.torch.report import Report
@@ -295,13 +295,17 @@ class emulate:
         return self._forward(func, name, kind, args, kwargs)
 
     def _forward(self, func, name, kind, args, kwargs):
-        tracked = torch.is_grad_enabled() and any(t.requires_grad for t in _tensors(args))
+        tracked = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args))
         site = self.sites.forward(name, tracked)
         if kind == classes.VIEW:
             return func(*args, **kwargs)
         self._check_kind(func, kind, args, kwargs)
         if kind == classes.PRODUCT:
             return self._product(func, name, args, kwargs, site)
+        return self._others(func, name, kind, args, kwargs, site, self._settle_forward)
+
+    def _others(self, func, name, kind, args, kwargs, site, settle):
+        """What is no product and no view, in either pass; settle(func, found, args, kwargs, site) rounds results."""
         args = self._read(func, args, site)
         found = self._compute(func, name, args, kwargs, site)
         if kind == classes.CARRIER or name in classes.LOSSES:
@@ -309,12 +313,14 @@ class emulate:
         elif kind == classes.EXACT:
             self._pass_on(func, found, args, kwargs)
         else:
-            results = _results(func, found, args, kwargs)
-            for i, result in enumerate(results):
-                if i and name in classes.FIRST_ONLY:
-                    break
-                self._settle(result, self._role(site), site, f"{i}")
+            settle(func, found, args, kwargs, site)
         return found
+
+    def _settle_forward(self, func, found, args, kwargs, site):
+        for i, result in enumerate(results_of(func, found, args, kwargs)):
+            if i and base_name(func) in classes.FIRST_ONLY:
+                break
+            self._settle(result, self._role(site), site, f"{i}")
 
     def _role(self, site):
         if self.logits is not None and fnmatchcase(site.module, self.logits):
@@ -359,19 +365,11 @@ class emulate:
         site.targets = self._targets(forward, node)
         if kind == classes.PRODUCT:
             return self._product_backward(func, name, args, kwargs, site)
-        args = self._read(func, args, site)
-        found = self._compute(func, name, args, kwargs, site)
-        if kind == classes.CARRIER or name in classes.LOSSES:
-            self._unmark(func, found, args, kwargs)
-        elif kind == classes.EXACT:
-            self._pass_on(func, found, args, kwargs)
-        else:
-            self._settle_backward(func, found, args, kwargs, site)
-        return found
+        return self._others(func, name, kind, args, kwargs, site, self._settle_backward)
 
     def _settle_backward(self, func, found, args, kwargs, site, of_product=False):
-        results = _results(func, found, args, kwargs)
-        raw = any(self._raw[t] for t in _tensors(args))
+        results = results_of(func, found, args, kwargs)
+        raw = any(self._raw[t] for t in tensors_in(args))
         for i, result in enumerate(results):
             if not isinstance(result, torch.Tensor) or not result.is_floating_point():
                 continue
@@ -427,7 +425,8 @@ class emulate:
             self._refuse_opaque(func)
         if kind == classes.UNKNOWN and self.strict:
             if any(
-                t.is_floating_point() or t.is_complex() for t in _tensors((*args, *kwargs.values()))
+                t.is_floating_point() or t.is_complex()
+                for t in tensors_in((*args, *kwargs.values()))
             ):
                 raise EmulationError(
                     f"{func} has no rule for rounding; write it with other operations, or pass strict=False, which "
@@ -576,17 +575,17 @@ class emulate:
             self._known[tensor] = fmt
 
     def _unmark(self, func, found, args, kwargs):
-        for result in _results(func, found, args, kwargs):
+        for result in results_of(func, found, args, kwargs):
             self._known.forget(result)
 
     def _pass_on(self, func, found, args, kwargs):
         """What only selects and moves values gives values of the format that all its operands are in."""
-        operands = [t for t in _tensors(args) if t.is_floating_point()]
+        operands = [t for t in tensors_in(args) if t.is_floating_point()]
         formats = {self._known[t] for t in operands}
         fmt = formats.pop() if len(formats) == 1 else None
         raw = any(self._raw[t] for t in operands)
         copied = base_name(func) == "_to_copy" and bool(operands)
-        for result in _results(func, found, args, kwargs):
+        for result in results_of(func, found, args, kwargs):
             if not result.is_floating_point():
                 continue
             parameter = self.parameters.find(result)
@@ -620,28 +619,6 @@ def _as_saved(tensor):
 
 def _as_viewed(copy, tensor, whole):
     return copy if whole is tensor else copy.mT
-
-
-def _tensors(values):
-    """All tensors among arguments, lists included."""
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, torch.Tensor):
-                    yield item
-
-
-def _results(func, found, args, kwargs):
-    """What an operation gave: the tensors that it wrote to, or those that it returned (None among them)."""
-    places = classes.written(func)
-    if places:
-        values = [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
-        return list(_tensors(values))
-    if isinstance(found, torch.Tensor):
-        return [found]
-    return [r for r in found] if isinstance(found, (list, tuple)) else []
 
 
 @contextlib.contextmanager

@@ -39,9 +39,7 @@ def run(owner, func, name, kind, args, kwargs, place):
 
 
 def _settle(owner, func, found, args, kwargs, place):
-    from softfloat.torch.emulation import _results
-
-    for i, result in enumerate(_results(func, found, args, kwargs)):
+    for i, result in enumerate(classes.results_of(func, found, args, kwargs)):
         if isinstance(result, torch.Tensor):
             owner._settle(result, "optimizer", place, f"{i}")
 
