@@ -229,6 +229,14 @@ def test_every_rule_for_the_ends_of_a_format(fmt, operation, rounding):
     assert_loops_are_the_definition(operation, fmt, rounding, 10_000, alone=500)
 
 
+@pytest.mark.parametrize("rounding", ["ties_to_away", "stochastic_equal"])
+@pytest.mark.parametrize("operation", ["add", "subtract", "multiply"])
+def test_the_largest_float64_may_stand_for_overflow(operation, rounding):
+    """Toward zero float64 itself gives that, in a format that reaches as far but is not float64."""
+    fmt = sf.Format(11, 52, subnormals="ftz")
+    assert_loops_are_the_definition(operation, fmt, rounding, 5_000, alone=500)
+
+
 @pytest.mark.parametrize("saturate", [True, "propagate"])
 @pytest.mark.parametrize("fmt", PLAIN[:3] + PARTICULAR[:2], ids=lambda f: f.label)
 def test_saturation(fmt, saturate):

@@ -344,6 +344,15 @@ def cast(x, out):
 
 
 @jit
+def largest_bits(x):
+    """The bits of the largest magnitude of flat values: at least those of infinity if not all are finite."""
+    largest = zero_like(to_bits(x[0]))
+    for i in range(x.size):
+        largest = umax(largest, magnitude(to_bits(x[i])))
+    return largest
+
+
+@jit
 def make_nans_canonical(x):
     """Replace every NaN: processors differ in the sign of those that they make."""
     for i in range(x.size):

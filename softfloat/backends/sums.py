@@ -24,7 +24,7 @@ from softfloat.backends.additions import (
     quick_form,
     whole_form,
 )
-from softfloat.backends.cpu import cast
+from softfloat.backends.cpu import cast, largest_bits
 from softfloat.backends.direction import DOWN, NEAREST, UP, set_direction
 from softfloat.backends.squares import SIDES, TOGETHER
 from softfloat.backends.sum_loops import (
@@ -39,12 +39,8 @@ from softfloat.bits import (
     UNKNOWN,
     enter_standard_arithmetic,
     leave_standard_arithmetic,
-    magnitude,
-    to_bits,
     to_float,
     u64,
-    umax,
-    zero_like,
 )
 from softfloat.format import Format
 from softfloat.formats import binary32, binary64
@@ -103,10 +99,7 @@ def narrow(x, out):
 @jit
 def _largest(x):
     """The largest magnitude; a NaN if there is one."""
-    largest = zero_like(to_bits(x[0]))
-    for i in range(x.size):
-        largest = umax(largest, magnitude(to_bits(x[i])))
-    return to_float(largest)
+    return to_float(largest_bits(x))
 
 
 @jit

@@ -6,6 +6,7 @@ They look at bits, so that a processor that takes subnormal numbers for zeros co
 import numpy as np
 
 from softfloat._jit import jit
+from softfloat.backends.cpu import largest_bits
 from softfloat.bits import (
     add,
     and_,
@@ -102,15 +103,6 @@ def signal_and_noise(before, after, stride):
             signal += x * x
             noise += moved * moved
     return signal, noise
-
-
-@jit
-def largest_bits(x):
-    """The bits of the largest magnitude of flat values: at least those of infinity if not all are finite."""
-    largest = zero_like(to_bits(x[0]))
-    for i in range(x.size):
-        largest = umax(largest, magnitude(to_bits(x[i])))
-    return largest
 
 
 @jit
