@@ -62,6 +62,7 @@ ARITHMETIC_GRAIN = 1 << 24  # the same, where two operands are read
 FAST_GRAIN = 1 << 24  # elements between two looks at Ctrl-C in the fast loops
 FEW = 1 << 11  # elements below which a copy is cheaper than setting up an iteration over blocks
 EXACT_GRAIN = 1 << 15  # elements between two looks at Ctrl-C in the exact loops
+_LEFT_OUT = object()  # no rounding= was given
 BLOCK = 1 << 15  # elements buffered at a time for strided or broadcast operands
 
 
@@ -537,7 +538,7 @@ def _fast_arithmetic(operation, plans, values, fmt, choice, result):
     elif plans.wide and dtypes == {FLOAT64}:
         quick = steps.wide
     if quick and choice.saturate == 0 and choice.mode < STOCHASTIC:
-        for rounding in (choice.rounding, str(choice.rounding), *[None] * (choice.mode == 0)):
+        for rounding in (choice.rounding, str(choice.rounding), *[_LEFT_OUT] * (choice.mode == 0)):
             fmt.plans[operation, rounding, result.dtype] = quick
     if quick == steps.lanes and not shared:
         _each_block(quick, values, result, ARITHMETIC_GRAIN)
@@ -584,7 +585,7 @@ def _quick_arithmetic(operation, operands, fmt, out, options):
         return None
     first = operands[0]
     try:
-        apply = fmt.plans[operation, options.get("rounding"), first.dtype]
+        apply = fmt.plans[operation, options.get("rounding", _LEFT_OUT), first.dtype]
     except (AttributeError, KeyError, TypeError):
         return None
     dtype, shape, size = first.dtype, first.shape, first.size

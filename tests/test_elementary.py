@@ -161,6 +161,18 @@ def test_hard_tiny_and_huge_operands_are_rounded_correctly(name):
         check(name, operands, fmt, MODES[:7])
 
 
+def test_small_angles_are_told_from_the_quotient_they_lie_below():
+    """Quotients that are nearly values or ties: q - q**3/3 lies on the other side unless q is small enough."""
+    rng = np.random.default_rng(8)
+    n = 4000
+    y = rng.integers(1, 2**7, n).astype(float)
+    x = 2.0**53 + rng.integers(-40, 40, n)
+    x = np.where(rng.random(n) < 0.5, x, 2.0**52 + rng.integers(0, 2**10, n))
+    far = np.ldexp(x, rng.integers(-6, 30, n))
+    for fmt in ("binary64", "e11m40", "binary32"):
+        check("arctan2", [y, far], sf.as_format(fmt), MODES)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_agree_with_the_oracle(name):
     """A second opinion on the rounding, in integers and fractions."""

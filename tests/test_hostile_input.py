@@ -194,6 +194,10 @@ def test_options_are_checked_whatever_was_called_before():
         sf.quantize(x, B16, seed="x")
     with pytest.raises(TypeError, match=r"add\(\) has no option 'foo'"):
         sf.add(x, x, B16, foo=1)
+    for _ in "ab":  # also after a call that left its way for the next one
+        with pytest.raises(TypeError, match="rounding"):
+            sf.add(x, x, B16, rounding=None)
+        sf.add(x, x, B16)
 
 
 def test_a_status_block_inside_itself_counts_once():

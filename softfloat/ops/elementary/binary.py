@@ -16,6 +16,7 @@ from softfloat.ops.elementary.results import (
     KNOWN,
     TINY,
     TINY_LINEAR,
+    TINY_QUOTIENT,
     computed,
     exactly,
     infinite,
@@ -217,7 +218,7 @@ def arctan2_parts(cy, ny, ey, hy, cx, nx, ex, hx):
         return eighths_of_turn(ny, i64(3) if nx else i64(1))
     if cy == INFINITE_CLASS or cx == ZERO_CLASS:
         return eighths_of_turn(ny, i64(2))
-    if not nx and ex - ey > TINY + 1:
+    if not nx and ex - ey > TINY_QUOTIENT:
         return just_below_quotient(ny, ey, hy, ex, hx)
     exponent, high, low = angle(ey, hy, 0, ex, hx, 0)
     if nx:

@@ -24,6 +24,9 @@ KNOWN = 106  # bits of a computed result: every error below is under 2**-107 of 
 # Below 2**-TINY a function differs from its first term by less than 2**-90 of it: quadratic or linear next terms.
 TINY = 46
 TINY_LINEAR = 92
+# A quotient of float64 numbers that is not a boundary of a rounding to 53 bits and 32 random ones is 2**-139 of itself
+# away from it: below 2**-TINY_QUOTIENT the cube of one is less than that.
+TINY_QUOTIENT = 71
 
 
 @both
