@@ -767,3 +767,8 @@ def test_the_page_does_what_it_says():
     page = Path(__file__).resolve().parents[1] / "docs" / "torch.md"
     if page.exists():
         assert doctest.testfile(str(page), module_relative=False) == (0, 8)
+
+
+def test_negated_views_are_taken_as_the_numbers_they_are():
+    x = (torch.tensor([1.1, -2.3]) + 1j * torch.tensor([0.1, 3.3])).conj().imag
+    assert torch.equal(st.quantize(x, "bfloat16"), st.quantize(x.clone(), "bfloat16"))

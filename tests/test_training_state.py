@@ -468,3 +468,50 @@ def test_figures_of_tensors_and_formats(tmp_path):
     assert axes.patches[0].get_x() == -14 and axes.patches[0].get_width() == 30
     with pytest.raises(ValueError, match="one or more formats"):
         range_ruler([])
+
+
+# --- arguments
+TRAINER = ("fp32", (8, 5, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda t, x, y: t.step(x, y - 1), ValueError, r"labels must be in 0..2"),
+        (lambda t, x, y: t.step(x, y + 7), ValueError, r"labels must be in 0..2"),
+        (lambda t, x, y: t.step(x, y * 1.0), TypeError, "labels must be integers"),
+        (lambda t, x, y: t.step(x + 0j, y), TypeError, "inputs must be real numbers"),
+        (lambda t, x, y: t.step("abc", y), TypeError, "inputs must be real numbers"),
+        (lambda t, x, y: t.step(x[:0], y[:0]), ValueError, "one or more rows"),
+        (lambda t, x, y: t.evaluate(x[:0], y[:0]), ValueError, "one or more rows"),
+        (lambda t, x, y: t.predict(x, block=0), ValueError, "block must be at least 1"),
+        (
+            lambda t, x, y: training.Trainer(*TRAINER, optimizer=training.SGD),
+            TypeError,
+            "optimizer",
+        ),
+        (
+            lambda t, x, y: training.Trainer(*TRAINER, loss="mse"),
+            TypeError,
+            "loss must be a function",
+        ),
+        (lambda t, x, y: training.Trainer(*TRAINER, monitor="x"), TypeError, "monitor must be"),
+        (
+            lambda t, x, y: training.Trainer(*TRAINER, seed=None),
+            TypeError,
+            "seed must be an integer",
+        ),
+        (lambda t, x, y: training.Trainer(*TRAINER, lr="x"), TypeError, "lr must be a number"),
+        (lambda t, x, y: training.Trainer("fp32", 8), TypeError, "layer sizes"),
+        (lambda t, x, y: training.Adam(0.1, betas=0.9), ValueError, "betas must be two numbers"),
+        (lambda t, x, y: training.LossScaler(dynamic="yes"), TypeError, "dynamic must be True"),
+        (lambda t, x, y: training.LossScaler(growth_interval="a"), TypeError, "growth_interval"),
+        (lambda t, x, y: training.Policy("mine", saturate="x"), ValueError, "saturate must be"),
+        (lambda t, x, y: training.Policy(None), TypeError, "name must be a string"),
+        (lambda t, x, y: training.Monitor(keep=-1), ValueError, "keep must be"),
+    ],
+)
+def test_wrong_arguments_are_named(call, error, message):
+    x, y = np.ones((4, 8), np.float32), np.array([0, 1, 2, 1])
+    with pytest.raises(error, match=message):
+        call(training.Trainer(*TRAINER), x, y)

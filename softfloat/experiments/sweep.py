@@ -148,6 +148,8 @@ def _recipes(given):
 
 def _seeds(given):
     if isinstance(given, int) and not isinstance(given, bool) and given > 0:
+        if given > MOST_RUNS:
+            raise ValueError(f"the sweep has {given} seeds; at most {MOST_RUNS} runs go into one")
         return list(range(given))
     whole = isinstance(given, list) and all(
         isinstance(s, int) and not isinstance(s, bool) for s in given

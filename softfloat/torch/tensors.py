@@ -18,7 +18,7 @@ NARROW = {torch.bfloat16: _bfloat16, torch.float16: binary16}
 
 def array_of(tensor):
     """The values of a floating tensor as a float32 or float64 array, in its own memory where that is possible."""
-    tensor = tensor.detach()
+    tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.dtype in SHARED and tensor.device.type == "cpu":
         return tensor.numpy()
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32

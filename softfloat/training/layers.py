@@ -374,6 +374,8 @@ def check_sizes(name, *sizes):
 
 def perceptron(sizes):
     """Linear layers with ReLU between them: sizes (i, h1, ..., c); layers are called layer1, relu1, layer2, ..."""
+    if not isinstance(sizes, (tuple, list)):
+        raise TypeError(f"a network is a Module, or a list of layer sizes, got {sizes!r}")
     if len(sizes) < 2:
         raise ValueError(f"layer sizes must be two or more positive integers, got {tuple(sizes)}")
     sizes = check_sizes("layer", *sizes)

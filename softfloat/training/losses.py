@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from softfloat.training.checks import batch_of
+
 
 def softmax_cross_entropy(logits, labels):
     """(mean loss, its gradient with respect to the logits), in the logits' dtype.
@@ -9,9 +11,13 @@ def softmax_cross_entropy(logits, labels):
     logits : (..., c).   labels : (...) integers. The largest logit is taken off first, so that exp cannot overflow.
     """
     shape = logits.shape
-    logits, labels = logits.reshape(-1, shape[-1]), np.asarray(labels).reshape(-1)
+    logits, labels = logits.reshape(-1, shape[-1]), batch_of("labels", labels, "iub").reshape(-1)
     if len(logits) != len(labels):
         raise ValueError(f"logits of shape {shape} do not go with {len(labels)} labels")
+    if labels.min() < 0 or labels.max() >= shape[-1]:
+        raise ValueError(
+            f"labels must be in 0..{shape[-1] - 1}, one for each logit, got {labels.min()}..{labels.max()}"
+        )
     rows = np.arange(len(labels))
     shifted = logits - logits.max(axis=1, keepdims=True)
     exponentials = np.exp(shifted)

@@ -122,6 +122,8 @@ class Monitor:
     def __init__(self, every=16, keep=1 << 14):
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every must be a positive integer, got {every!r}")
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 0:
+            raise ValueError(f"keep must be a number of rows, got {keep!r}")
         self.every = every
         self.tensors = {}
         self.ratios = np.zeros(2 * _RATIO_ZERO, np.int64)

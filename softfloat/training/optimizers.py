@@ -12,14 +12,16 @@ import math
 
 import numpy as np
 
+from softfloat.training.checks import real
+
 
 class Optimizer:
     """What optimizers share. `state` is {slot: {parameter: array}}, `steps` counts the steps that were not skipped."""
 
     def __init__(self, lr, weight_decay=0.0):
-        if not 0 < lr < math.inf:
+        if not 0 < real("lr", lr) < math.inf:
             raise ValueError(f"lr must be a positive number, got {lr!r}")
-        if not 0 <= weight_decay < math.inf:
+        if not 0 <= real("weight_decay", weight_decay) < math.inf:
             raise ValueError(f"weight_decay must be a number >= 0, got {weight_decay!r}")
         self.lr = float(lr)
         self.weight_decay = float(weight_decay)
@@ -87,7 +89,7 @@ class SGD(Optimizer):
 
     def __init__(self, lr, momentum=0.0, weight_decay=0.0):
         super().__init__(lr, weight_decay)
-        if not 0 <= momentum < 1:
+        if not 0 <= real("momentum", momentum) < 1:
             raise ValueError(f"momentum must lie in [0, 1), got {momentum!r}")
         self.momentum = float(momentum)
 
@@ -110,9 +112,10 @@ class Adam(Optimizer):
 
     def __init__(self, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, weight_decay=0.0):
         super().__init__(lr, weight_decay)
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        pair = isinstance(betas, (tuple, list)) and len(betas) == 2
+        if not pair or not all(0 <= real("a beta", beta) < 1 for beta in betas):
             raise ValueError(f"betas must be two numbers in [0, 1), got {betas!r}")
-        if not 0 <= epsilon < math.inf:
+        if not 0 <= real("epsilon", epsilon) < math.inf:
             raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
         self.betas = tuple(float(beta) for beta in betas)
         self.epsilon = float(epsilon)

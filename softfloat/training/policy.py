@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from softfloat.formats import as_format, binary32, binary64
+from softfloat.functional import _saturation
 from softfloat.rounding import as_rounding
 
 PASSES = ("weights", "activations", "logits", "errors", "weight_gradients")  # forward and backward
@@ -104,6 +105,9 @@ class Policy:
 
     def __post_init__(self):
         put = functools.partial(object.__setattr__, self)
+        if not isinstance(self.name, str):
+            raise TypeError(f"a policy's name must be a string, got {self.name!r}")
+        _saturation(self.saturate)
         for role in (*ROLES, "master", "accumulator"):
             put(role, _as_spec(getattr(self, role)))
         if self.product not in ("rounded", "exact"):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from softfloat.training.checks import count
 from softfloat.training.data import Dataset, load
 from softfloat.training.monitor import BIAS, Monitor, range_of
 from softfloat.training.optimizers import SGD
@@ -44,22 +45,14 @@ class Settings:
     def __post_init__(self):
         hidden = (self.hidden,) if isinstance(self.hidden, (int, np.integer)) else self.hidden
         object.__setattr__(
-            self, "hidden", tuple(_count("a size in hidden", h, 1, 1 << 20) for h in hidden)
+            self, "hidden", tuple(count("a size in hidden", h, 1, 1 << 20) for h in hidden)
         )
         if self.epochs is None:
             object.__setattr__(self, "epochs", DEFAULT_EPOCHS.get(self.data, 1))
-        _count("epochs", self.epochs, 1, 1 << 20)
-        _count("batch", self.batch, 1, 1 << 20)
-        _count("seed", self.seed, 0, (1 << 64) - 1)
+        count("epochs", self.epochs, 1, 1 << 20)
+        count("batch", self.batch, 1, 1 << 20)
+        count("seed", self.seed, 0, (1 << 64) - 1)
         SGD(self.lr, self.momentum)
-
-
-def _count(name, value, low, high):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be in {low}..{high}, got {value}")
-    return int(value)
 
 
 @dataclass

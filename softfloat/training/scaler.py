@@ -13,6 +13,8 @@ import warnings
 
 import numpy as np
 
+from softfloat.training.checks import count, real
+
 MINIMUM = 2.0**-14
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -48,11 +50,9 @@ class LossScaler:
     ):
         self.growth_factor = _number("growth_factor", growth_factor, 1.0, math.inf)
         self.backoff_factor = _number("backoff_factor", backoff_factor, 0.0, 1.0)
-        if isinstance(growth_interval, bool) or int(growth_interval) != growth_interval:
-            raise TypeError(f"growth_interval must be an integer, got {growth_interval!r}")
-        if growth_interval < 1:
-            raise ValueError(f"growth_interval must be at least 1, got {growth_interval}")
-        self.growth_interval = int(growth_interval)
+        self.growth_interval = count("growth_interval", growth_interval, 1)
+        if not isinstance(dynamic, (bool, np.bool_)):
+            raise TypeError(f"dynamic must be True or False, got {dynamic!r}")
         self.dynamic = bool(dynamic)
         self.minimum = _number("minimum", minimum, 0.0, FLOAT32_MAX)
         self.scale = _number("init_scale", init_scale, 0.0, FLOAT32_MAX)
@@ -143,10 +143,9 @@ class LossScaler:
 
 
 def _number(name, value, above, most):
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+    value = real(name, value)
     below = value < most if most in (1.0, math.inf) else value <= most
     if not (value > above and below):
         limits = f"> {above:g}" + (f" and < {most:g}" if most == 1.0 else "")
         raise ValueError(f"{name} must be {limits} and finite, got {value}")
-    return float(value)
+    return value

@@ -13,11 +13,12 @@ import numpy as np
 
 from softfloat.training.cast import Caster
 from softfloat.training.checkpoint import load_state, save_state
+from softfloat.training.checks import batch_of, count
 from softfloat.training.kernels import all_finite
 from softfloat.training.layers import Module, perceptron
 from softfloat.training.losses import softmax_cross_entropy
 from softfloat.training.monitor import Monitor
-from softfloat.training.optimizers import SGD
+from softfloat.training.optimizers import SGD, Optimizer
 from softfloat.training.presets import as_policy
 from softfloat.training.scaler import LossScaler
 from softfloat.training.words import INITIAL, raw_words
@@ -70,6 +71,8 @@ class Trainer:
         monitor=None,
     ):
         self.policy = as_policy(policy)
+        _check_parts(loss, optimizer, monitor)
+        seed = count("seed", seed, 0, (1 << 64) - 1)
         self.network = network if isinstance(network, Module) else perceptron(network)
         self.network.bind()
         self.network.mark_output()
@@ -143,7 +146,7 @@ class Trainer:
         return loss
 
     def _forward(self, cast, inputs):
-        inputs = np.asarray(inputs)
+        inputs = batch_of("inputs", inputs, "fiub")
         if inputs.dtype.kind == "f":
             inputs = cast(inputs, "activations", "input")
         return self.network.forward(inputs, cast)
@@ -156,7 +159,7 @@ class Trainer:
             self.cast.bad = again.bad
 
     def _diagnosis(self, loss):
-        bad = self.cast.bad or "none was seen; the loss itself overflowed"
+        bad = self.cast.bad or "none was seen but the loss itself"
         return (
             f"stopped at step {self.steps}: the loss is {loss}. First tensor that went bad: {bad}"
         )
@@ -166,6 +169,8 @@ class Trainer:
 
         first : number of the first block, which decides its random words.
         """
+        count("block", block, 1)
+        batch_of("inputs", inputs, "fiub")
         cast = self.cast.copy(training=False)
         found = []
         with one_blas_thread(), np.errstate(all="ignore"):
@@ -176,7 +181,8 @@ class Trainer:
 
     def evaluate(self, inputs, labels, block=4096):
         """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted."""
-        total, right = 0.0, 0
+        count("block", block, 1)
+        total, right, labels = 0.0, 0, batch_of("labels", labels, "fiub")
         for k, start in enumerate(range(0, len(labels), block)):
             y = labels[start : start + block]
             logits = self.predict(inputs[start : start + block], block, k)
@@ -233,6 +239,19 @@ class Trainer:
     def load(self, path):
         """Go on from a checkpoint."""
         self.load_state_dict(load_state(path))
+
+
+def _check_parts(loss, optimizer, monitor):
+    if not callable(loss):
+        raise TypeError(
+            f"loss must be a function (outputs, targets) -> (loss, gradient), got {loss!r}"
+        )
+    if optimizer is not None and not isinstance(optimizer, Optimizer):
+        raise TypeError(
+            f"optimizer must be an optimizer, such as SGD(0.1), or None, got {optimizer!r}"
+        )
+    if monitor is not None and not isinstance(monitor, Monitor):
+        raise TypeError(f"monitor must be a Monitor() or None, got {monitor!r}")
 
 
 def _key(module, what):
