@@ -71,7 +71,8 @@ def order_sweep(
     drawn = x is None
     if drawn:
         x = normal(seed, checked_count("n", n, 2))
-    terms = np.asarray(quantize(x._values if isinstance(x, Held) else x, fmt)).reshape(-1)
+    terms = np.asarray(quantize(x._values if isinstance(x, Held) else x, fmt))
+    terms = quantize(terms.reshape(-1), fmt, out=np.empty(terms.size, fmt.carrier))
     checked_seed(seed)
     size = checked_count("the number of terms", terms.size, 2)
     every = size <= EXHAUSTIVE_TERMS and not is_stochastic(rounding)

@@ -137,7 +137,7 @@ class Study:
 
 def _plain(value):
     if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
+        return value.tolist() if value.dtype != object else _plain(list(value))
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (list, tuple)):
