@@ -13,15 +13,13 @@ import numpy as np
 from softfloat.backends.contract import contract
 from softfloat.backends.kernels import (
     CARRIER_TYPES,
-    Span,
     Words,
     element_words,
     kernels,
-    survey,
-    survey_both,
 )
 from softfloat.backends.packing import transposed
 from softfloat.backends.reduce import AS_IT_IS
+from softfloat.backends.survey import Span, survey
 from softfloat.formats import as_format
 from softfloat.functional import NoValueError, _carriers, _checked_out, add, quantize
 from softfloat.operands import FLOAT32, Devices, Held, hold, on_device
@@ -215,18 +213,10 @@ def _short(a, b, kernel):
     n = b.shape[1]
     if k != b.shape[0] or not 0 < m * n * k <= _SHORT:
         return None
-    left, right = survey_both(a, b)
-    if left.special or right.special:
-        return None
-    arguments = kernel.prepared(left, right, _NO_START, k, False)
-    if arguments is None:
-        return None
     result = whole = np.empty((m, n), FLOAT32)
     if n == 1 < m:  # columns are what vectors hold
         a, b, whole = b.T, transposed(a[None])[0], result.T
-    *choice, direction = arguments
-    done = kernel.run_matrices(a, b, whole, _ALONE, *choice, kernel.forced, direction)
-    return result if done else None
+    return result if kernel.run_small(a, b, whole, kernel.forced) else None
 
 
 def _check_engine(engine, **given):
@@ -443,8 +433,9 @@ class _Task:
                 self.how.key, self.kernel, whole.size, self.row, whole.turned, whole.paired
             )
         kernel, terms = self.kernel, (first, last)
-        call = kernel.run, self.arguments, operands, result, whole.items, words, terms
-        return contract(*call, whole.paired, kernel.forced)
+        run = kernel.run_pairs if whole.paired else kernel.run
+        call = run, self.arguments, operands, result, whole.items, words, terms
+        return contract(*call, kernel.forced)
 
     def _rounding(self, choice, step):
         """Options of a rounding of all elements, whose words are those of an operation of theirs."""

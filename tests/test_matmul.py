@@ -18,7 +18,7 @@ from softfloat import products
 from softfloat.backends import contract
 from softfloat.backends.kernels import Kernel, column_marks, kernels, row_marks
 from softfloat.random import make_key
-from softfloat.rounding import EVEN
+from softfloat.rounding import EVEN, NEGATIVE
 
 FORMATS = {
     "bfloat16": sf.bfloat16,
@@ -296,6 +296,44 @@ def test_every_product_of_23_digits_is_cut_to_nearest(p):
 
 
 # --- random words
+@pytest.mark.parametrize("rounding", ["ties_to_even", "toward_negative"])
+@pytest.mark.parametrize("product", ["own", None])
+@pytest.mark.parametrize("name", ["bfloat16", "binary16", "e4m3", "e8m10", "binary32"])
+def test_small_products_are_those_of_the_general_way(name, product, rounding):
+    fmt = FORMATS.get(name) or sf.as_format(name)
+    rng = np.random.default_rng(7)
+    options = {"rounding": rounding, **({} if product == "own" else {"product": product})}
+    with np.errstate(over="ignore", under="ignore"):
+        for m, k, n in [(5, 9, 33), (4, 64, 32), (7, 300, 3), (6, 5, 1)]:
+            for power in (-126, -70, -24, -12, 0, 6, 40, 63):
+                scale = 2.0 ** (62 if power == 63 else rng.integers(-9, 9))
+                a = (rng.standard_normal((m, k)) * math.ldexp(1.0, power)).astype(np.float32)
+                b = (rng.standard_normal((k, n)) * scale).astype(np.float32)
+                if n == 33:  # factors of few digits leave the others more
+                    a = rng.choice(np.float32([1, 5, 7, -3]), (m, k))
+                    b = (b.view(np.uint32) & np.uint32(0xFFFFFFF0)).view(np.float32)
+                elif power > -24 and n > 3:
+                    a, b = sf.quantize(a, fmt), sf.quantize(b, fmt)
+                general = sf.matmul(a, b, fmt, c=np.zeros((m, n), np.float32), **options)
+                assert_same_bits(sf.matmul(a, b, fmt, **options), general)
+
+
+def test_ordinary_small_products_take_the_short_way():
+    x = sf.quantize(np.random.default_rng(0).standard_normal((16, 16)), "bfloat16")
+    x = x.astype(np.float32)
+    for name in ("bfloat16", "binary16", "binary32"):
+        kernel = kernels(sf.as_format(name), sf.as_format(name), EVEN, 0, 0)[0]
+        assert kernel.run_small(x, x, np.empty_like(x), kernel.forced)
+        infinite = np.full_like(x, np.inf)
+        assert not kernel.run_small(x, infinite, np.empty_like(x), kernel.forced)
+    for fmt, calm in ((sf.bfloat16, 110), (sf.binary16, 119)):
+        kernel = kernels(fmt, fmt, NEGATIVE, 0, 0)[0]
+        for power in (0, 110, 119, 124):
+            large = x * np.float32(2.0**power)
+            done = kernel.run_small(x, large, np.empty_like(x), kernel.forced)
+            assert done == (power <= calm)
+
+
 def test_the_words_of_products_are_even_and_unrelated():
     key = np.uint64(make_key(7, 0))
     rows, columns = np.empty((128, 32), np.uint32), np.empty((32, 128), np.uint32)

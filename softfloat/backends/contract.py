@@ -9,6 +9,7 @@ Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication
 """
 
 import functools
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -19,18 +20,19 @@ from softfloat.backends.direction import NEAREST, set_direction
 from softfloat.backends.packing import (
     TALLIES,
     aligned,
+    bounds_of_rows,
     bounds_of_tally,
     copy_in,
     copy_lanes,
     copy_out,
     pack_lanes,
     pack_panel,
-    pack_rows,
     tally_columns,
     tile_bounds,
 )
+from softfloat.backends.survey import survey_numbers
 from softfloat.backends.threads import get_num_threads, run_parts
-from softfloat.backends.tiles import ABSENT, ROWS, VECTORS, WIDE, WIDTH, tile
+from softfloat.backends.tiles import ABSENT, ROWS, VECTORS, WIDE, WIDTH, lane_tile, tile
 from softfloat.bits import (
     UNKNOWN,
     borrowed,
@@ -77,6 +79,10 @@ ANY = -1  # no form is forced
 # and the largest factor that the first two forms take; the smallest product that the quick one takes; whether they
 # lose the sign of a zero.
 GROWTH, SLACK, LARGEST_SUM, LARGEST_FACTOR, LEAST_PRODUCT, LOSES_ZEROS, LIMITS = range(7)
+# What operands of a small product keep to: digits of two factors and of one of B; the least place of a digit of a
+# product; the largest product, and largest sum of them after roundings that each add so much.
+MOST_DIGITS, MOST_DIGITS_B, LEAST_PLACE, MOST_PRODUCT, MOST_TOTAL, GROWTH_OF_SUMS, EASY = range(7)
+FACTORS = 4  # numbers that scale panel rows, for the quick form and for the others
 
 
 @jit
@@ -98,8 +104,11 @@ def _chosen(held, minus_zero, highest, lowest, bounds, limits, forced):
 
 
 @functools.cache
-def contraction(quick, middle, universal, width):
-    """The kernel of three forms (ABSENT, or codes; the carrier's are all WIDE or none) as a compiled function."""
+def contraction(quick, middle, universal, width, paired=False):
+    """The kernel of three forms (ABSENT, or codes; the carrier's are all WIDE or none) as a compiled function.
+
+    paired : A is transposed, and its column j meets column j of B alone.
+    """
     vectors, rows = panel_rows(middle % WIDE)
     both = vectors == 2
     apart = quick != ABSENT and product_way(quick) == NORMAL
@@ -107,31 +116,39 @@ def contraction(quick, middle, universal, width):
     none_quick, none_universal = quick == ABSENT, universal == ABSENT
 
     @jit
-    def run_tile(form, a, b, n, c, stride, constants):
+    def run_tile(form, a, height, b, n, c, stride, constants):
         if form == QUICK:
-            tile(quick, a, b, n, c, stride, constants)
+            tile(quick, a, height, b, n, c, stride, constants)
         elif form == MIDDLE:
-            tile(middle, a, b, n, c, stride, constants)
+            tile(middle, a, height, b, n, c, stride, constants)
         else:
-            tile(universal, a, b, n, c, stride, constants)
+            tile(universal, a, height, b, n, c, stride, constants)
+
+    @jit
+    def run_lane_tile(form, a, b, n, c, stride, constants):
+        if form == QUICK:
+            lane_tile(quick, a, b, n, c, stride, constants)
+        elif form == MIDDLE:
+            lane_tile(middle, a, b, n, c, stride, constants)
+        else:
+            lane_tile(universal, a, b, n, c, stride, constants)
 
     @jit(inline=True)
     def room_for(like, columns, depth):
         """Buffers for a block: packed B and A, a tile, tallies and bounds of columns, and which panels are packed."""
         panels = (columns + panel - 1) // panel
         packed_b = aligned((2 if apart else 1) * panels * rows * depth * panel, like)
-        packed_a = aligned(depth * ROWS * width * vectors, like)
+        packed_a = aligned(depth * ROWS * width * vectors if paired else 0, like)
         tally = np.empty((TALLIES, columns), like.dtype)
         ready = np.empty((2, panels), np.bool_)
         return packed_b, packed_a, aligned(ROWS * panel, like), tally, np.empty((panels, 3)), ready
 
     @jit(inline=True)
     def bound_panels(B, block, room):
-        """Bounds of the panels of a block, none of them packed yet."""
+        """Bounds of the panels of a block."""
         j0, columns, k0, n = block
-        _, _, _, tally, bounds, ready = room
+        _, _, _, tally, bounds, _ = room
         tally_columns(B, k0, n, j0, columns, tally)
-        ready[:] = False
         for p in range((columns + panel - 1) // panel):
             found = bounds_of_tally(tally, p * panel, min(panel, columns - p * panel))
             bounds[p, 0], bounds[p, 1], bounds[p, 2] = found
@@ -161,37 +178,51 @@ def contraction(quick, middle, universal, width):
         return MIDDLE if none_quick and form == QUICK or none_universal else form
 
     @jit(inline=True)
-    def row_of_tiles(A, B, C, words, i, height, block, room, choice, paired):
+    def row_of_tiles(A, B, C, words, i, height, block, room, choice):
         """C += A @ B for a block of B and the rows of a tile."""
-        constants, limits, factors, forced = choice
+        constants, limits, factors, forced, settled = choice
         j0, columns, k0, n = block
-        packed_a, spare, bounds = room[1], room[2], room[4]
+        spare, bounds = room[2], room[4]
         spread = (0.0, 0.0)
-        if not paired:
-            spread = pack_rows(A, words[0], i, height, k0, n, width, packed_a, both)
+        if settled == ANY:
+            spread = bounds_of_rows(A, i, height, k0, n)
+        marks, row0, term0 = words[0]
+        numbers_at = A.ctypes.data + A.itemsize * (i * A.shape[1] + k0)
+        words_at = marks.ctypes.data + A.itemsize * ((i - row0) * marks.shape[1] + k0 - term0)
+        source = (numbers_at, A.shape[1], words_at, marks.shape[1])
         for p in range((columns + panel - 1) // panel):
             j, count = j0 + p * panel, min(panel, columns - p * panel)
-            if paired:
-                spread = pack_lanes(A, words[0], k0, n, j, count, width, packed_a, both)
-            form = form_of(C, (i, height, j, count), spread, bounds[p], limits, forced)
+            form = settled
+            if settled == ANY:
+                form = form_of(C, (i, height, j, count), spread, bounds[p], limits, forced)
             panel_at = address_of(p, form, B, words[1], block, room, factors)
             target_at, stride = C.ctypes.data + C.itemsize * (i * C.shape[1] + j), C.shape[1]
-            whole = height == ROWS and count == panel and not paired
+            whole = height == ROWS and count == panel
             if not whole:  # by way of a spare tile
                 target_at, stride = spare.ctypes.data, panel
-                if paired:
-                    copy_lanes(C, j, count, width, panel, spare, False)
-                else:
-                    copy_in(C, i, height, j, count, panel, spare)
-            constants_at = constants.ctypes.data
-            run_tile(form, packed_a.ctypes.data, panel_at, n, target_at, stride, constants_at)
-            if paired:
-                copy_lanes(C, j, count, width, panel, spare, True)
-            elif not whole:
+                copy_in(C, i, height, j, count, panel, spare)
+            run_tile(form, source, height, panel_at, n, target_at, stride, constants.ctypes.data)
+            if not whole:
                 copy_out(spare, panel, C, i, height, j, count)
 
+    @jit(inline=True)
+    def row_of_lanes(A, B, C, words, block, room, choice):
+        """C[0, j] += the sum of A[k, j] * B[k, j] over a block of B."""
+        constants, limits, factors, forced, _ = choice
+        j0, columns, k0, n = block
+        packed_a, spare, bounds = room[1], room[2], room[4]
+        for p in range((columns + panel - 1) // panel):
+            j, count = j0 + p * panel, min(panel, columns - p * panel)
+            spread = pack_lanes(A, words[0], k0, n, j, count, width, packed_a, both)
+            form = form_of(C, (0, 1, j, count), spread, bounds[p], limits, forced)
+            panel_at = address_of(p, form, B, words[1], block, room, factors)
+            copy_lanes(C, j, count, width, panel, spare, False)
+            spare_at, constants_at = spare.ctypes.data, constants.ctypes.data
+            run_lane_tile(form, packed_a.ctypes.data, panel_at, n, spare_at, panel, constants_at)
+            copy_lanes(C, j, count, width, panel, spare, True)
+
     @jit
-    def sweep(A, B, C, items, words, box, step, room, choice, paired):
+    def sweep(A, B, C, items, words, box, step, room, choice):
         """The blocks of a box, `step` columns wide, one after the other."""
         first, last, i0, i1, j0, j1, k0, k1 = box
         A, B, C = borrowed(A), borrowed(B), borrowed(C)
@@ -200,7 +231,9 @@ def contraction(quick, middle, universal, width):
             borrowed(room[0]), borrowed(room[1]), borrowed(room[2]),
             borrowed(room[3]), borrowed(room[4]), borrowed(room[5]),
         )  # fmt: skip
-        choice = borrowed(choice[0]), borrowed(choice[1]), borrowed(choice[2]), choice[3]
+        choice = (
+            borrowed(choice[0]), borrowed(choice[1]), borrowed(choice[2]), choice[3], choice[4],
+        )  # fmt: skip
         for e in range(first, last):
             a, b, c = A[items[e, 0]], B[items[e, 1]], C[e]
             of_a = words[0][min(e - first, words[0].shape[0] - 1)]
@@ -209,19 +242,24 @@ def contraction(quick, middle, universal, width):
             for j in range(j0, j1, step):
                 for k in range(k0, k1, DEPTH):
                     block = (j, min(step, j1 - j), k, min(DEPTH, k1 - k))
-                    bound_panels(b, block, room)
-                    for i in range(i0, i1, ROWS):
-                        height = min(ROWS, i1 - i)
-                        row_of_tiles(a, b, c, own, i, height, block, room, choice, paired)
+                    room[5][:] = False
+                    if choice[4] == ANY:
+                        bound_panels(b, block, room)
+                    if paired:
+                        row_of_lanes(a, b, c, own, block, room, choice)
+                    else:
+                        for i in range(i0, i1, ROWS):
+                            height = min(ROWS, i1 - i)
+                            row_of_tiles(a, b, c, own, i, height, block, room, choice)
 
     @jit
-    def contract_box(A, B, C, items, words, box, choice, direction, paired):
+    def contract_box(A, B, C, items, words, box, choice, direction):
         """C += A @ B, every operation rounded, for part of C and of the terms: False if it must not run.
 
         A, B, C : batches of matrices.   items : for each of C, the batches of A and B.   words : batches of the words
         of A and B within the box, bits of the carrier; one for all, or one each.   box : as `Box`.
         choice : constants, limits, factors of the panel rows of the quick form, then of the others; a form to take
-        wherever it is right, or ANY.   paired : A is transposed, and its column j meets column j of B alone.
+        wherever it is right, or ANY; a form that is right everywhere, so that nothing is looked at, or ANY.
         """
         former = enter_standard_arithmetic()
         if former == UNKNOWN:
@@ -232,7 +270,7 @@ def contraction(quick, middle, universal, width):
         blocks = (panels * panel + COLUMNS - 1) // COLUMNS
         step = (panels + blocks - 1) // blocks * panel
         room = room_for(A, min(step, j1 - j0), min(DEPTH, k1 - k0))
-        sweep(A, B, C, items, words, box, step, room, choice, paired)
+        sweep(A, B, C, items, words, box, step, room, choice)
         set_direction(NEAREST)
         leave_standard_arithmetic(former)
         return True
@@ -241,22 +279,48 @@ def contraction(quick, middle, universal, width):
 
 
 @functools.cache
-def matrix_contraction(quick, middle, universal, width):
-    """The same for two matrices as one call of few arguments: to take those apart costs as much as a small product."""
+def small_contraction(quick, middle, universal, width):
+    """A product of two small matrices as one compiled call of few arguments: each costs a thousand terms."""
     contract_box = contraction(quick, middle, universal, width)
+    none_quick, none_universal = quick == ABSENT, universal == ABSENT
 
     @jit
-    def contract(a, b, c, items, constants, limits, factors, forced, direction):
-        """c = a @ b, NaNs canonical: False if it must not run.   items : of a batch of one; the rest as above."""
+    def contract(a, b, c, constants, limits, easy, forced, direction):
+        """c = a @ b: False, with c void, where this is not the way to make it.
+
+        a, b : of finite numbers, or it is not.   constants : those of the formats, then the factors of panel rows.
+        easy : what the operands have to keep to for the limits to hold, as MOST_PRODUCT and those after it say.
+        """
+        count = constants.size - FACTORS
+        own, factors = constants[:count], constants[count:]
+        terms = b.shape[0]
+        highest, lowest, digits, special = survey_numbers(a.reshape(-1))
+        largest, least, digits_b, special_b = survey_numbers(b.reshape(-1))
+        if special or special_b or digits + digits_b > easy[MOST_DIGITS]:
+            return False
+        if digits_b > easy[MOST_DIGITS_B] or lowest * least < easy[LEAST_PLACE]:
+            return False
+        product = highest * largest
+        growth = 1.01 * math.exp(min(easy[GROWTH_OF_SUMS] * (terms + 1), 600.0))
+        if product > easy[MOST_PRODUCT] or terms * product * growth > easy[MOST_TOTAL]:
+            return False
+        settled = MIDDLE
+        if not none_universal:
+            bounds = (terms * largest, largest, least)
+            settled = _chosen(0.0, False, highest, lowest, bounds, limits, forced)
+            settled = MIDDLE if none_quick and settled == QUICK else settled
+            settled = ANY if settled == UNIVERSAL or terms > DEPTH else settled
         flat = c.reshape(-1)
         for i in range(flat.size):
             flat[i] = 0
         A, B = a.reshape((1, a.shape[0], a.shape[1])), b.reshape((1, b.shape[0], b.shape[1]))
         C = c.reshape((1, c.shape[0], c.shape[1]))
-        box = (0, 1, 0, a.shape[0], 0, b.shape[1], 0, a.shape[1])
-        choice = (constants, limits, factors, forced)
-        done = contract_box(A, B, C, items, (A, B), box, choice, direction, False)
-        make_nans_canonical(flat)
+        box = (0, 1, 0, a.shape[0], 0, b.shape[1], 0, terms)
+        items = np.zeros((1, 2), np.int64)
+        choice = (own, limits, factors, forced, settled)
+        done = contract_box(A, B, C, items, (A, B), box, choice, direction)
+        if settled == ANY or none_universal:  # else everything is finite
+            make_nans_canonical(flat)
         return done
 
     return contract
@@ -346,11 +410,11 @@ def _boxes(batches, m, n, terms, threads):
     ]
 
 
-def contract(run, arguments, operands, C, items, words, terms, paired=False, forced=ANY):
+def contract(run, arguments, operands, C, items, words, terms, forced=ANY):
     """C += A @ B on batches in one carrier, NaNs canonical; False if the kernels must not run here.
 
-    run : a contraction.   arguments : constants, limits, factors, direction.   operands : A and B.   items, paired : as
-    it takes them.   words : a function that gives those of A and B for a box, or None.   terms : the first and the end.
+    run : a contraction.   arguments : constants, limits, factors, direction.   operands : A and B.   items : as it
+    takes them.   words : a function that gives those of A and B for a box, or None.   terms : the first and the end.
     """
     A, B = operands
     *choice, direction = arguments
@@ -360,7 +424,7 @@ def contract(run, arguments, operands, C, items, words, terms, paired=False, for
     def task(*numbers):
         box = Box(*numbers)
         own = operands if words is None else words(box)
-        done.append(run(A, B, C, items, own, tuple(box), (*choice, forced), direction, paired))
+        done.append(run(A, B, C, items, own, tuple(box), (*choice, forced, ANY), direction))
 
     threads = get_num_threads()
     for first in range(*terms, TERMS):

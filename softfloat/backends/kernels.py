@@ -14,37 +14,27 @@ from softfloat._jit import jit
 from softfloat.backends.contract import (
     ANY,
     DEPTH,
+    EASY,
+    GROWTH_OF_SUMS,
     LARGEST_FACTOR,
     LARGEST_SUM,
+    LEAST_PLACE,
     LEAST_PRODUCT,
     LIMITS,
     LOSES_ZEROS,
+    MOST_DIGITS,
+    MOST_DIGITS_B,
+    MOST_PRODUCT,
+    MOST_TOTAL,
     SLACK,
     contraction,
     format_constants,
-    matrix_contraction,
+    small_contraction,
 )
 from softfloat.backends.contract import GROWTH as GROWS
 from softfloat.backends.direction import DOWN, NEAREST, TOWARD_ZERO, UP
 from softfloat.backends.packing import transposed
 from softfloat.backends.tiles import ABSENT, WIDE, WIDTH
-from softfloat.bits import (
-    UNKNOWN,
-    and_,
-    bit_length,
-    enter_standard_arithmetic,
-    infinity_like,
-    leave_standard_arithmetic,
-    magnitude,
-    one_like,
-    or_,
-    sub,
-    to_bits,
-    to_float,
-    umax,
-    umin,
-    zero_like,
-)
 from softfloat.format import CARRIERS, INFINITY_CODE, Format
 from softfloat.ops.linalg import (
     CORRECTED,
@@ -101,83 +91,6 @@ STEPPED = {
 IN_HARDWARE = {EVEN: NEAREST, ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
 
 
-class Span(NamedTuple):
-    """What is known of the finite numbers of an array.
-
-    largest : magnitude.   least : the smallest place that holds a digit, as a power of two (inf if all are zero).
-    digits : most significant digits of a number.   special : whether there are infinities or NaNs besides.
-    """
-
-    largest: float
-    least: float
-    digits: int
-    special: bool
-
-
-@jit
-def _widened(magnitude_bits, short):
-    """The float64 of magnitude bits of a float32 (short) or of itself, by integers: nothing is flushed on the way."""
-    u = np.int64(magnitude_bits)
-    if short:
-        exponent, fraction = u >> 23, u & 0x7FFFFF
-        if exponent == 0xFF:
-            exponent = 0x7FF
-        elif exponent > 0:
-            exponent += 1023 - 127
-        elif fraction > 0:
-            length = bit_length(fraction)
-            exponent = 1023 - 150 + length
-            fraction = (fraction << (24 - length)) & 0x7FFFFF
-        u = exponent << 52 | fraction << 29
-    return to_float(np.uint64(u))
-
-
-@jit
-def _survey(x):
-    """What a Span holds: largest finite magnitude, least place of a digit, most digits, whether some are not finite."""
-    former = enter_standard_arithmetic()
-    none = zero_like(to_bits(x.dtype.type(0)))
-    infinity = infinity_like(none)
-    digits, largest, least = none, none, infinity
-    special = none
-    field = sub(and_(infinity, sub(none, infinity)), one_like(none))
-    for i in range(x.size):
-        m = magnitude(to_bits(x[i]))
-        finite = m < infinity
-        special = or_(special, none if finite else one_like(none))
-        m = m if finite else none
-        largest = umax(largest, m)
-        part = and_(m, field)
-        digits = or_(digits, part)
-        without = and_(m, sub(m, one_like(m)))  # the last digit taken away
-        last = to_bits(to_float(m) - to_float(without))
-        last = m if part == none else last
-        least = umin(least, infinity if m == none else last)
-    if former != UNKNOWN:
-        leave_standard_arithmetic(former)
-    short = x.itemsize == 4
-    together = np.int64(digits)
-    longest = 24 if short else 53
-    trailing = bit_length(together & -together) - 1 if together else longest - 1
-    return _widened(largest, short), _widened(least, short), longest - trailing, special != none
-
-
-def survey(x):
-    """The Span of a contiguous array of a carrier."""
-    return Span(*_survey(x.reshape(-1)))
-
-
-@jit
-def _survey_both(x, y):
-    return _survey(x.reshape(-1)), _survey(y.reshape(-1))
-
-
-def survey_both(x, y):
-    """The Spans of two such arrays, in one call."""
-    first, second = _survey_both(x, y)
-    return Span(*first), Span(*second)
-
-
 class Kernel:
     """Kernels for one choice of formats and rounding in one carrier.
 
@@ -217,8 +130,16 @@ class Kernel:
         return contraction(*self._compiled)
 
     @functools.cached_property
-    def run_matrices(self):
-        return matrix_contraction(*self._compiled)
+    def run_pairs(self):
+        return contraction(*self._compiled, True)
+
+    @functools.cached_property
+    def run_small(self):
+        """run(a, b, c, forced): c = a @ b of small matrices; False, with c void, where `prepared` has to be asked."""
+        contract = small_contraction(*self._compiled)
+        choice = np.concatenate((self.constants, self.factors)), self.limits, self.easy
+        direction = self.direction
+        return lambda a, b, c, forced: contract(a, b, c, *choice, forced, direction)
 
     @property
     def _compiled(self):
@@ -242,6 +163,30 @@ class Kernel:
         loose = product_way(self.forms[1]) == LOOSE_STEPS
         limits[LOSES_ZEROS] = float(loose or not self.steps and not self.native)
         return limits
+
+    @property
+    def easy(self):
+        """What finite operands keep to so that `prepared` gives the limits as they are."""
+        easy = np.zeros(EASY)
+        easy[[MOST_DIGITS, MOST_DIGITS_B, MOST_PRODUCT, MOST_TOTAL]] = math.inf
+        if self.native:
+            return easy
+        if product_way(self.forms[0]) == NORMAL:
+            easy[MOST_DIGITS_B] = self.product.precision
+        if not self.steps and product_way(self.forms[1]) == GRADUAL:
+            easy[MOST_DIGITS] = self.digits - 1
+        if sum_way(self.forms[1]) == GRADUAL:
+            easy[MOST_DIGITS] = min(easy[MOST_DIGITS], self.accumulator.precision)
+        if not self.steps and self.product is None:
+            easy[LEAST_PLACE] = self.tiny
+        if not self._on_grid(0.0):
+            easy[LEAST_PLACE] = max(easy[LEAST_PLACE], self.accumulator.smallest_subnormal)
+        if self._has_to_be_calm:
+            easy[MOST_PRODUCT] = self._most
+            easy[GROWTH_OF_SUMS] = 2 * self.epsilon
+            if self.accumulator.max > self._most:
+                easy[MOST_TOTAL] = self._most
+        return easy
 
     def prepared(self, a, b, c, terms, content):
         """Arguments of `run` for operands of these spans and an inner size; None where the kernel is not right.
@@ -292,12 +237,21 @@ class Kernel:
                     return False
         elif product_way(self.forms[1]) == GRADUAL and digits > self.digits - 1:
             return False
+        return not self._has_to_be_calm or self._is_calm(a, b, c, terms)
+
+    @property
+    def _has_to_be_calm(self):
         # Integer steps after one exact or harmlessly rounded sum need nothing more.
-        return sum_way(self.forms[2]) in (FULL, NATIVE) or self._is_calm(a, b, c, terms)
+        return self.steps or sum_way(self.forms[2]) not in (FULL, NATIVE)
+
+    @property
+    def _most(self):
+        """The largest magnitude that may appear, where `_has_to_be_calm`."""
+        return math.ldexp(1.0, self.carrier.emax - 2)
 
     def _is_calm(self, a, b, c, terms):
         """Whether no finite product or sum comes near the end of the carrier's range."""
-        most = math.ldexp(1.0, self.carrier.emax - 2)
+        most = self._most
         product = a.largest * b.largest
         growth = 1.01 * math.exp(min(2 * self.epsilon * (terms + 1), 600.0))
         total = (c.largest + terms * product) * growth

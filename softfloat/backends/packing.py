@@ -6,7 +6,7 @@ Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication
 import numpy as np
 
 from softfloat._jit import jit
-from softfloat.backends.tiles import ROWS, VECTORS, copied_row, scaled_row, spread
+from softfloat.backends.tiles import ROWS, VECTORS, copied_row, scaled_row
 from softfloat.bits import (
     add,
     magnitude,
@@ -60,32 +60,21 @@ def _after(u):
 
 
 @jit(inline=True)
-def pack_rows(A, words, i, rows, first, n, width, packed, both):
-    """Numbers first to first + n of some rows of A, each repeated over a vector: largest, smallest non-zero magnitude.
-
-    With `both`, each is followed by its word; words : those of A, and the row and term of the first of them. Rows that
-    a tile lacks keep what was there: nobody looks at what becomes of it.
-    """
-    address = packed.ctypes.data
-    marks, row0, term0 = words
-    largest, smallest = _no_bounds(packed[0])
-    size = width * packed.itemsize
-    count = 2 if both else 1
-    for r in range(rows):
-        row = A[i + r, first : first + n]
-        largest, smallest = _bounds_of(row, largest, smallest)
-        for k in range(n):
-            spread(address + size * (k * ROWS + r) * count, row[k])
-        if both:
-            own = marks[i + r - row0, first - term0 : first - term0 + n]
-            for k in range(n):
-                spread(address + size * ((k * ROWS + r) * 2 + 1), own[k])
+def bounds_of_rows(A, i, rows, first, n):
+    """Largest and smallest non-zero magnitude of the numbers first to first + n of some rows of A."""
+    largest, smallest = _no_bounds(A[i, first])
+    for r in range(i, i + rows):
+        largest, smallest = _bounds_of(A[r, first : first + n], largest, smallest)
     return _number(largest), _after(smallest)
 
 
 @jit(inline=True)
 def pack_lanes(A, words, first, n, j, lanes, width, packed, both):
-    """As `pack_rows`, of columns of A: lane l of vector r is column j + r width + l, and there are so many lanes."""
+    """Columns of A as the lanes of a tile's factors: largest and smallest non-zero magnitude.
+
+    Lane l of vector r is column j + r width + l, and there are so many lanes. With `both`, each vector is followed by
+    its words.   words : those of A, and the term and column of the first of them.
+    """
     marks, term0, column0 = words
     largest, smallest = _no_bounds(packed[0])
     count = 2 if both else 1

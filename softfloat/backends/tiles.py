@@ -73,10 +73,11 @@ def _counted_loop(builder, n, carried, body):
     return results
 
 
-def _emit_tile(builder, code, wide, a, b, n, c, stride, constants):
+def _emit_tile(builder, code, wide, factors_of, b, n, c, stride, constants):
+    """The loop over the terms; factors_of(v, k) : for each row of the tile, its factor vectors in term k."""
     v, numbers = _emitter(builder, wide)
-    factor_rows, rows = panel_rows(code)
-    a, b, c, constants = (builder.inttoptr(x, numbers) for x in (a, b, c, constants))
+    _, rows = panel_rows(code)
+    b, c, constants = (builder.inttoptr(x, numbers) for x in (b, c, constants))
     loaded = [
         v.splat(builder.load(builder.gep(constants, [_constant(j)]))) for j in range(2 * CONSTANTS)
     ]
@@ -87,57 +88,98 @@ def _emit_tile(builder, code, wide, a, b, n, c, stride, constants):
     ]
     lowest = 8 if wide else 4
 
-    def vector(pointer, index):
-        return _load(
-            builder, builder.gep(pointer, [_constant(index * v.width)]), v.floats, ALIGNMENT
-        )
-
     def terms(k, sums):
         row = builder.gep(b, [builder.mul(k, _constant(rows * VECTORS * v.width))])
-        column = builder.gep(a, [builder.mul(k, _constant(ROWS * factor_rows * v.width))])
-        panels = [[vector(row, copy * VECTORS + j) for copy in range(rows)] for j in range(VECTORS)]
-        done = []
-        for i in range(ROWS):
-            factors = [vector(column, i * factor_rows + f) for f in range(factor_rows)]
-            for j in range(VECTORS):
-                done.append(step(v, code, sums[i * VECTORS + j], factors, panels[j], loaded))
-        return done
+        panels = [
+            [_vector(v, row, copy * VECTORS + j) for copy in range(rows)] for j in range(VECTORS)
+        ]
+        return [
+            step(v, code, sums[i * VECTORS + j], factors, panels[j], loaded)
+            for i, factors in enumerate(factors_of(v, k))
+            for j in range(VECTORS)
+        ]
 
     sums = [_load(builder, t, v.floats, lowest) for t in targets]
     for value, target in zip(_counted_loop(builder, n, sums, terms), targets, strict=True):
         _store(builder, value, target, lowest)
 
 
-@intrinsic(prefer_literal=True)
-def tile(context, code, a, b, n, c, stride, constants):
-    """acc + a * b for n terms of a tile, by the form of a code; all are addresses, but n and stride.
+def _vector(v, pointer, index):
+    place = v.builder.gep(pointer, [_constant(index * v.width)])
+    return _load(v.builder, place, v.floats, ALIGNMENT)
 
-    a : n groups of ROWS vectors, each one number repeated (or pairs of them: number, word).   b : n groups of one or
-    two panel rows, as the form wants them.   c : ROWS rows of a panel, `stride` numbers apart, read and written.
+
+def _repeated_factors(builder, code, wide, a, rows):
+    """Factors that each fill a vector: the numbers of rows of A, and their words where the form has them."""
+    _, numbers = _emitter(builder, wide)
+    factor_rows, _ = panel_rows(code)
+    lines = []
+    for i in range(ROWS):
+        # Rows that A lacks repeat its last: nobody looks at what becomes of them.
+        beyond = builder.icmp_signed("<", _constant(i), rows)
+        row = builder.select(beyond, _constant(i), builder.sub(rows, _constant(1)))
+        at, stride = (
+            [builder.extract_value(a, 2 * f + part) for f in range(factor_rows)] for part in (0, 1)
+        )
+        lines.append(
+            [
+                builder.gep(builder.inttoptr(x, numbers), [builder.mul(row, size)])
+                for x, size in zip(at, stride, strict=True)
+            ]
+        )
+    return lambda v, k: [[v.splat(builder.load(builder.gep(x, [k]))) for x in y] for y in lines]
+
+
+def _packed_factors(builder, code, wide, a):
+    """Factors as `pack_lanes` lays them out."""
+    _, numbers = _emitter(builder, wide)
+    count, _ = panel_rows(code)
+    a = builder.inttoptr(a, numbers)
+
+    def factors_of(v, k):
+        column = builder.gep(a, [builder.mul(k, _constant(ROWS * count * v.width))])
+        return [[_vector(v, column, i * count + f) for f in range(count)] for i in range(ROWS)]
+
+    return factors_of
+
+
+@intrinsic(prefer_literal=True)
+def tile(context, code, a, rows, b, n, c, stride, constants):
+    """acc + a * b for n terms of a tile, by the form of a code.
+
+    a : (address of the first number of the tile's first row, numbers from row to row, and the same of the words).
+    rows : of A, 1 to ROWS.   b : address of n groups of one or two panel rows, as the form wants them.   c : address of
+    ROWS rows of a panel, `stride` numbers apart, read and written.   constants : their address.
     """
     if not isinstance(code, types.IntegerLiteral):
         return None
     number = code.literal_value
 
     def generate(context, builder, signature, arguments):
+        _, a, rows, *others = arguments
         if number != ABSENT:
-            _emit_tile(builder, number % WIDE, number >= WIDE, *arguments[1:])
+            own = number % WIDE, number >= WIDE
+            _emit_tile(builder, *own, _repeated_factors(builder, *own, a, rows), *others)
+        return context.get_dummy_value()
+
+    return types.void(code, types.UniTuple(types.intp, 4), *[types.intp] * 6), generate
+
+
+@intrinsic(prefer_literal=True)
+def lane_tile(context, code, a, b, n, c, stride, constants):
+    """The same where each lane has factors of its own.   a : address of what `pack_lanes` has laid out."""
+    if not isinstance(code, types.IntegerLiteral):
+        return None
+    number = code.literal_value
+
+    def generate(context, builder, signature, arguments):
+        _, a, *others = arguments
+        if number != ABSENT:
+            own = number % WIDE, number >= WIDE
+            _emit_tile(builder, *own, _packed_factors(builder, *own, a), *others)
         return context.get_dummy_value()
 
     return types.void(code, *[types.intp] * 6), generate
-
-
-@intrinsic
-def spread(context, address, x):
-    """Store a number once in every place of a vector."""
-
-    def generate(context, builder, signature, arguments):
-        v, numbers = _emitter(builder, arguments[1].type == DOUBLE)
-        pointer = builder.inttoptr(arguments[0], numbers)
-        _store(builder, v.splat(arguments[1]), pointer, ALIGNMENT)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, x), generate
 
 
 def _copy_panel_row(builder, wide, source, target, change):
