@@ -99,6 +99,11 @@ class _How:
         self.result = as_format(fmt)
         self.accumulator = self.result if accumulator is None else as_format(accumulator)
         self.exact = product is None
+        if self.exact and product_rounding is not None:
+            raise ValueError(
+                f"product_rounding={product_rounding!r} goes with products that are rounded; product=None (or "
+                "fma=True) keeps them exact"
+            )
         self.product = (
             self.accumulator if product is None or product is _DEFAULT else as_format(product)
         )
@@ -160,6 +165,15 @@ def _check_options(options, *own):
             raise ValueError(
                 f'rounding="{as_rounding(rounding)}" needs seed=, so that the result can be repeated'
             )
+
+
+def _check_no_products(options):
+    """Refuse the rounding of products where there are none before the operation that rounding= is for."""
+    if options.get("product_rounding") is not None:
+        raise ValueError(
+            f"product_rounding={options['product_rounding']!r} goes with functions that form products and add them, "
+            "such as dot and norm; here rounding= says it all"
+        )
 
 
 def _order(order):
@@ -288,8 +302,12 @@ def _axes(axis, ndim):
 def _reduce(x, fmt, axis, keepdims, kind, finish, accumulator, product, order, more, out):
     """Reduction over axes; the terms of an element come in C order of the reduced axes."""
     block, outer = more.pop("block", None), more.pop("outer", None)
+    if kind != ROUNDED:
+        _check_no_products(more)
     own = more.pop("product_rounding", None), more.pop("result_rounding", None)
     how = _How(fmt, accumulator, product, order, block, outer, *own, more)
+    if not isinstance(keepdims, (bool, np.bool_, int, np.integer)):
+        raise TypeError(f"keepdims must be True or False, got {keepdims!r}")
     if kind == FACTOR and how.order in (KAHAN, NEUMAIER):
         raise ValueError(f"order={order!r} compensates sums; a product takes another order")
     if on_device(x):
@@ -446,7 +464,8 @@ def norm(
 @keeps_format
 def cumsum(x, fmt, axis=None, *, accumulator=None, out=None, **options):
     """Running sums along an axis (None: of all elements in C order), from +0, each also rounded to fmt."""
-    own = options.pop("product_rounding", None), options.pop("result_rounding", None)
+    _check_no_products(options)
+    own = None, options.pop("result_rounding", None)
     how = _How(fmt, accumulator, _DEFAULT, "sequential", None, None, *own, options)
     value, dtypes = _values(x, "the input")
     axes = _axes(axis, value.ndim)

@@ -80,8 +80,36 @@ def test_errors_about_options_name_what_there_is(call):
     with pytest.raises(TypeError, match="no option 'foo' here.*seed.*result_rounding"):
         call(foo=1)
     for name in ("rounding", "product_rounding", "result_rounding"):
-        with pytest.raises(ValueError, match="needs seed=, so that the result can be repeated$"):
+        said = "needs seed=, so that the result can be repeated$|product_rounding='stochastic' goes with"
+        with pytest.raises(ValueError, match=said):
             call(**{name: "stochastic"})
+
+
+@pytest.mark.parametrize("function", [sf.sum, sf.mean, sf.prod, sf.cumsum])
+def test_the_rounding_of_products_is_refused_where_there_are_none(function):
+    with pytest.raises(ValueError, match="'toward_zero' goes with functions that form products"):
+        function(A, B, product_rounding="toward_zero")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **o: sf.matmul(A, A.T, B, **o),
+        lambda **o: sf.dot(A[0], A[0], B, **o),
+        lambda **o: sf.norm(A, B, **o),
+        lambda **o: sf.einsum("ij,kj->ik", A, A, B, **o),
+    ],
+)
+def test_the_rounding_of_products_is_refused_where_they_are_exact(call):
+    with pytest.raises(ValueError, match="'toward_zero' goes with products that are rounded"):
+        call(product=None, product_rounding="toward_zero")
+
+
+@pytest.mark.parametrize("function", [sf.sum, sf.mean, sf.prod, sf.norm])
+def test_keepdims_is_true_or_false(function):
+    assert function(A, B, axis=1, keepdims=np.True_).shape == (len(A), 1)
+    with pytest.raises(TypeError, match="keepdims must be True or False, got 'yes'"):
+        function(A, B, axis=1, keepdims="yes")
 
 
 def test_fma_is_true_or_false_and_cumsum_has_one_axis():

@@ -15,6 +15,8 @@ from helpers import (
 from numba import njit
 
 import softfloat as sf
+from softfloat.backends import wide
+from softfloat.backends.fma_ways import fma_has_ways
 from softfloat.backends.wide import WIDE_BLOCK, universal_loop, wide_loop
 from softfloat.bits import leave_standard_arithmetic
 from softfloat.functional import Choice
@@ -235,6 +237,20 @@ def test_the_largest_float64_may_stand_for_overflow(operation, rounding):
     """Toward zero float64 itself gives that, in a format that reaches as far but is not float64."""
     fmt = sf.Format(11, 52, subnormals="ftz")
     assert_loops_are_the_definition(operation, fmt, rounding, 5_000, alone=500)
+
+
+@pytest.mark.parametrize("rounding", ["ties_to_even", "to_odd"])
+@pytest.mark.parametrize("fmt", [sf.Format(11, 51), sf.Format(10, 52)], ids=lambda f: f.label)
+def test_an_fma_without_instructions_that_bear_their_direction(fmt, rounding, monkeypatch):
+    made = wide.wide_loop, wide.fast_block, wide.fast_part, wide.in_place_form
+    for known in (fma_has_ways, lambda: False):
+        monkeypatch.setattr(wide, "fma_has_ways", known)
+        for each in made:
+            each.cache_clear()
+        for n in (4099, 5):
+            assert_loops_are_the_definition("fma", fmt, rounding, n, alone=300, seed=n)
+    for each in made:
+        each.cache_clear()
 
 
 @pytest.mark.parametrize("saturate", [True, "propagate"])

@@ -28,17 +28,20 @@ WIDTH, RANGE_INSTRUCTION = _processor()
 ALIGNMENT = 4 * WIDTH
 
 
-def _constant(n):
+def constant(n):
+    """An index or a number of numbers."""
     return ir.Constant(WORD, n)
 
 
-def _load(builder, pointer, kind, alignment):
+def load(builder, pointer, kind, alignment):
+    """A value of a vector type from a pointer to numbers."""
     found = builder.load(builder.bitcast(pointer, kind.as_pointer()))
     found.align = alignment
     return found
 
 
-def _store(builder, value, pointer, alignment):
+def store(builder, value, pointer, alignment):
+    """A vector to where a pointer to numbers points."""
     builder.store(value, builder.bitcast(pointer, value.type.as_pointer())).align = alignment
 
 
@@ -48,19 +51,19 @@ def _emitter(builder, wide):
     return v, v.number_type.as_pointer()
 
 
-def _counted_loop(builder, n, carried, body):
+def counted_loop(builder, n, carried, body):
     """The values carried through body(k, values) for k = 0 to n - 1."""
     before = builder.block
     loop, after = builder.append_basic_block(), builder.append_basic_block()
-    builder.cbranch(builder.icmp_signed(">", n, _constant(0)), loop, after)
+    builder.cbranch(builder.icmp_signed(">", n, constant(0)), loop, after)
     builder.position_at_end(loop)
     k = builder.phi(WORD)
-    k.add_incoming(_constant(0), before)
+    k.add_incoming(constant(0), before)
     running = [builder.phi(value.type) for value in carried]
     for phi, initial in zip(running, carried, strict=True):
         phi.add_incoming(initial, before)
     done = body(k, running)
-    following = builder.add(k, _constant(1))
+    following = builder.add(k, constant(1))
     k.add_incoming(following, loop)
     for phi, value in zip(running, done, strict=True):
         phi.add_incoming(value, loop)
@@ -79,17 +82,17 @@ def _emit_tile(builder, code, wide, factors_of, b, n, c, stride, constants):
     _, rows = panel_rows(code)
     b, c, constants = (builder.inttoptr(x, numbers) for x in (b, c, constants))
     loaded = [
-        v.splat(builder.load(builder.gep(constants, [_constant(j)]))) for j in range(2 * CONSTANTS)
+        v.splat(builder.load(builder.gep(constants, [constant(j)]))) for j in range(2 * CONSTANTS)
     ]
     places = [(i, j) for i in range(ROWS) for j in range(VECTORS)]
     targets = [
-        builder.gep(c, [builder.add(builder.mul(_constant(i), stride), _constant(j * v.width))])
+        builder.gep(c, [builder.add(builder.mul(constant(i), stride), constant(j * v.width))])
         for i, j in places
     ]
     lowest = 8 if wide else 4
 
     def terms(k, sums):
-        row = builder.gep(b, [builder.mul(k, _constant(rows * VECTORS * v.width))])
+        row = builder.gep(b, [builder.mul(k, constant(rows * VECTORS * v.width))])
         panels = [
             [_vector(v, row, copy * VECTORS + j) for copy in range(rows)] for j in range(VECTORS)
         ]
@@ -99,14 +102,14 @@ def _emit_tile(builder, code, wide, factors_of, b, n, c, stride, constants):
             for j in range(VECTORS)
         ]
 
-    sums = [_load(builder, t, v.floats, lowest) for t in targets]
-    for value, target in zip(_counted_loop(builder, n, sums, terms), targets, strict=True):
-        _store(builder, value, target, lowest)
+    sums = [load(builder, t, v.floats, lowest) for t in targets]
+    for value, target in zip(counted_loop(builder, n, sums, terms), targets, strict=True):
+        store(builder, value, target, lowest)
 
 
 def _vector(v, pointer, index):
-    place = v.builder.gep(pointer, [_constant(index * v.width)])
-    return _load(v.builder, place, v.floats, ALIGNMENT)
+    place = v.builder.gep(pointer, [constant(index * v.width)])
+    return load(v.builder, place, v.floats, ALIGNMENT)
 
 
 def _repeated_factors(builder, code, wide, a, rows):
@@ -116,8 +119,8 @@ def _repeated_factors(builder, code, wide, a, rows):
     lines = []
     for i in range(ROWS):
         # Rows that A lacks repeat its last: nobody looks at what becomes of them.
-        beyond = builder.icmp_signed("<", _constant(i), rows)
-        row = builder.select(beyond, _constant(i), builder.sub(rows, _constant(1)))
+        beyond = builder.icmp_signed("<", constant(i), rows)
+        row = builder.select(beyond, constant(i), builder.sub(rows, constant(1)))
         at, stride = (
             [builder.extract_value(a, 2 * f + part) for f in range(factor_rows)] for part in (0, 1)
         )
@@ -137,7 +140,7 @@ def _packed_factors(builder, code, wide, a):
     a = builder.inttoptr(a, numbers)
 
     def factors_of(v, k):
-        column = builder.gep(a, [builder.mul(k, _constant(ROWS * count * v.width))])
+        column = builder.gep(a, [builder.mul(k, constant(ROWS * count * v.width))])
         return [[_vector(v, column, i * count + f) for f in range(count)] for i in range(ROWS)]
 
     return factors_of
@@ -186,9 +189,9 @@ def _copy_panel_row(builder, wide, source, target, change):
     v, numbers = _emitter(builder, wide)
     source, target = (builder.inttoptr(x, numbers) for x in (source, target))
     for j in range(VECTORS):
-        place = [_constant(j * v.width)]
-        x = _load(builder, builder.gep(source, place), v.floats, 8 if wide else 4)
-        _store(builder, change(v, x), builder.gep(target, place), ALIGNMENT)
+        place = [constant(j * v.width)]
+        x = load(builder, builder.gep(source, place), v.floats, 8 if wide else 4)
+        store(builder, change(v, x), builder.gep(target, place), ALIGNMENT)
 
 
 @intrinsic

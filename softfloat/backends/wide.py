@@ -30,10 +30,12 @@ from softfloat.backends.direction import (
     fma_has_direction,
     set_direction,
 )
+from softfloat.backends.fma_ways import fma_both_ways, fma_has_ways
 from softfloat.bits import (
     UNKNOWN,
     and_,
     binade,
+    borrowed,
     enter_standard_arithmetic,
     fma,
     leave_standard_arithmetic,
@@ -94,6 +96,7 @@ from softfloat.wide import (
 WIDE_BLOCK = (
     2048  # elements that are computed anew together; their operands stay in the first-level cache
 )
+PART = 256  # of them that are rounded both ways before more is done with them
 FAR = 400  # binary places beyond which the smaller addend only breaks ties
 NOTHING = 5000  # minus the exponent of a zero
 DEEPEST = 59  # places cut off that are kept for the decision, the last one jammed
@@ -124,25 +127,24 @@ def universal_loop(operation, mode):
 
 
 def _block_loop(compute, mode, direction, flagged):
-    """run(...) that hands compute(xs, ys, zs, target, P, halves) every block, or those that are flagged."""
+    """run(...) that hands compute(xs, ys, zs, target, P, halves, ways) every block, or those that are flagged.
+
+    ways : room for PART numbers rounded down, and up.
+    """
     random = int(mode >= STOCHASTIC)
     again = int(flagged)
 
     @jit
-    def run(a, b, c, out, P, redo, key, offset):
-        former = enter_standard_arithmetic()
-        if former == UNKNOWN:
-            return False
-        words = np.empty(WIDE_BLOCK // 2 + 1 if random == 1 else 0, np.uint64)
-        halves = words.view(np.uint32)
-        all_a, all_b, all_c = repeated(a), repeated(b), repeated(c)
-        if direction != NEAREST:
-            set_direction(direction)
+    def blocks(operands, repeats, out, P, redo, words, key, offset, ways):
+        a, b, c = borrowed(operands[0]), borrowed(operands[1]), borrowed(operands[2])
+        all_a, all_b, all_c = borrowed(repeats[0]), borrowed(repeats[1]), borrowed(repeats[2])
+        lent, target = (borrowed(ways[0]), borrowed(ways[1])), borrowed(out)
+        halves = borrowed(words.view(np.uint32))
         for j in range(redo.size):
             if again == 1 and not redo[j]:
                 continue
             start = j * WIDE_BLOCK
-            stop = min(start + WIDE_BLOCK, out.size)
+            stop = min(start + WIDE_BLOCK, target.size)
             first = offset + start
             if random == 1:
                 fill_words(words, key, first >> 1)
@@ -150,10 +152,23 @@ def _block_loop(compute, mode, direction, flagged):
                 a[start:stop] if a.size > 1 else all_a,
                 b[start:stop] if b.size > 1 else all_b,
                 c[start:stop] if c.size > 1 else all_c,
-                out[start:stop],
+                target[start:stop],
                 P,
                 halves[first & 1 :] if random == 1 else halves,
+                lent,
             )
+
+    @jit
+    def run(a, b, c, out, P, redo, key, offset):
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        words = np.empty(WIDE_BLOCK // 2 + 1 if random == 1 else 0, np.uint64)
+        ways = np.empty(PART), np.empty(PART)
+        repeats = repeated(a), repeated(b), repeated(c)
+        if direction != NEAREST:
+            set_direction(direction)
+        blocks((a, b, c), repeats, out, P, redo, words, key, offset, ways)
         if direction != NEAREST:
             set_direction(NEAREST)
         leave_standard_arithmetic(former)
@@ -270,7 +285,8 @@ def error_form(op, mode, cut, fine, judged):
 
 
 # ---------------------------------------------------------------- the fast form
-OWN, INEXACT, ERROR = range(3)  # what has to be known beside the processor's own result
+# What has to be known beside the processor's own result; BOTH: the result rounded down and up.
+OWN, INEXACT, BOTH, ERROR = range(4)
 _DIRECTIONS = {EVEN: NEAREST, ZERO: TOWARD_ZERO, POSITIVE: UP, NEGATIVE: DOWN}
 
 
@@ -278,7 +294,8 @@ def way_of(op, form):
     """(direction of the processor, what has to be known beside its result) of the fast form.
 
     Rounding twice in one direction is rounding once. Ties away from zero, and words without bits below z's last place,
-    ask for no more than the exact result truncated to z's bits; other modes ask whether that is exact as well.
+    ask for no more than the exact result truncated to z's bits; other modes ask whether that is exact as well. An fma
+    that differs when it is rounded down and up is not, where the processor has instructions for that.
     """
     mode, cut = form.mode, form.cut != NEVER
     if op == FMA and mode != EVEN and not fma_has_direction():
@@ -287,6 +304,8 @@ def way_of(op, form):
         return _DIRECTIONS[mode], OWN
     if mode == AWAY and cut or mode == STOCHASTIC and not form.fine:
         return TOWARD_ZERO, OWN
+    if op == FMA and mode in (EVEN, ODD) and fma_has_ways():
+        return NEAREST, BOTH
     told = mode in (AWAY, ODD, EQUAL) or mode == EVEN and op == MULTIPLY
     return (TOWARD_ZERO, INEXACT) if told and op in (ADD, MULTIPLY) else (NEAREST, ERROR)
 
@@ -343,19 +362,22 @@ def truncated_form(op, mode):
 
 @functools.cache
 def in_place_form(op, form):
-    """result(x, y, w, shift, mask, word) -> (result, z): one element, right inside the domain."""
+    """result(x, y, w, lower, upper, shift, mask, word) -> (result, z to be watched): one element, inside the domain.
+
+    lower, upper : the exact result rounded down and up, where that is wanted.
+    """
     mode = form.mode
     plain = plain_form(op)
     exact = exact_form(op, form.whole, op == FMA and (mode == AWAY or form.fine))
     zero = zero_form(op, mode)
     truncated = truncated_form(op, mode)
     _, need = way_of(op, form)
-    rounded = error_form(op, mode, form.cut, form.fine, need == INEXACT)
+    rounded = error_form(op, mode, form.cut, form.fine, need in (INEXACT, BOTH))
     _, guarded, _ = watched(op, form)
     positive_zero = not form.negative_zero
 
     @jit(inline=True)
-    def result(x, y, w, shift, mask, word):
+    def result(x, y, w, lower, upper, shift, mask, word):
         z, e, e2, scale = 0.0, 0.0, 0.0, 1.0
         if need == ERROR:
             small = op == SQRT and x < SMALL_ROOT  # scaled, lest the remainder underflow
@@ -363,6 +385,9 @@ def in_place_form(op, form):
             z = zero(z, x, y, w)
         elif need == INEXACT:
             z, e = truncated(x, y)
+        elif need == BOTH:
+            z = lower if upper > 0.0 else upper
+            e = 1.0 if lower < upper else 0.0
         else:
             z = plain(x, y, w)
         # The sign of z stays where it is, above the bits that change.
@@ -374,6 +399,8 @@ def in_place_form(op, form):
             r = r if z == z else to_float(np.uint64(QUIET_NAN))
         if positive_zero:
             r = 0.0 if r == 0.0 else r
+        if need == BOTH:
+            z = upper if upper > 0.0 else lower  # not zero unless that is exact
         return r, z
 
     return result
@@ -425,18 +452,18 @@ def bounds_form(op, form):
 
 
 @functools.cache
-def fast_block(op, form):
-    """block(xs, ys, zs, target, P, halves): the fast form of a block; returns whether it left its domain."""
+def fast_part(op, form):
+    """part(xs, ys, zs, target, P, halves, ways): the fast form; (least result and operand, greatest result)."""
     negated = op == SUBTRACT
     op = ADD if negated else op
     result = in_place_form(op, form)
-    least, bounds = least_form(op), bounds_form(op, form)
-    low_watched, high_watched, operands_watched = watched(op, form)
-    factors_watched = operands_watched and op == FMA
+    least = least_form(op)
+    factors_watched = watched(op, form)[2] and op == FMA
     random = int(form.mode >= STOCHASTIC)
+    both = int(way_of(op, form)[1] == BOTH)
 
     @jit(inline=True)
-    def block(xs, ys, zs, target, P, halves):
+    def part(xs, ys, zs, target, P, halves, ways):
         shift = np.uint64(P[SHIFT])
         mask = sub(shl(np.uint64(1), shift), np.uint64(1))
         low, operand, high = np.uint64(MAGNITUDE), np.uint64(MAGNITUDE), np.uint64(0)
@@ -444,8 +471,10 @@ def fast_block(op, form):
             x = xs[i]
             y = -ys[i] if negated else ys[i]
             w = zs[i]
+            lower = ways[0][i] if both == 1 else 0.0
+            upper = ways[1][i] if both == 1 else 0.0
             word = word_of(halves[i], P) if random == 1 else np.uint64(0)
-            r, z = result(x, y, w, shift, mask, word)
+            r, z = result(x, y, w, lower, upper, shift, mask, word)
             target[i] = r
             result_key, operand_key = least(z, r, x, y, w)
             low = umin(low, result_key)
@@ -453,6 +482,31 @@ def fast_block(op, form):
             high = umax(high, umax(magnitude(to_bits(r)), magnitude(to_bits(z))))
             if factors_watched:
                 high = umax(high, umax(magnitude(to_bits(x * y)), magnitude(to_bits(w))))
+        return low, operand, high
+
+    return part
+
+
+@functools.cache
+def fast_block(op, form):
+    """block(xs, ys, zs, target, P, halves, ways): the fast form of a block; returns whether it left its domain."""
+    part = fast_part(op, form)
+    op = ADD if op == SUBTRACT else op
+    bounds = bounds_form(op, form)
+    low_watched, high_watched, operands_watched = watched(op, form)
+    both = int(way_of(op, form)[1] == BOTH)
+
+    @jit(inline=True)
+    def block(xs, ys, zs, target, P, halves, ways):
+        if both == 1:
+            low, operand, high = np.uint64(MAGNITUDE), np.uint64(MAGNITUDE), np.uint64(0)
+            for j in range(0, target.size, PART):
+                x, y, z = xs[j : j + PART], ys[j : j + PART], zs[j : j + PART]
+                fma_both_ways(x, y, z, ways[0], ways[1])
+                seen = part(x, y, z, target[j : j + PART], P, halves, ways)
+                low, operand, high = umin(low, seen[0]), umin(operand, seen[1]), umax(high, seen[2])
+        else:
+            low, operand, high = part(xs, ys, zs, target, P, halves, ways)
         least_result, least_operand, greatest = bounds(P)
         outside = low_watched and low <= least_result
         outside |= operands_watched and operand < least_operand
@@ -609,12 +663,12 @@ def universal_form(op, mode):
 
 @functools.cache
 def universal_block(op, mode):
-    """block(xs, ys, zs, target, P, halves): the universal form of a block; returns False, as nothing is left to do."""
+    """block(xs, ys, zs, target, P, halves, ways): the universal form of a block; False, as nothing is left to do."""
     result = universal_form(ADD if op == SUBTRACT else op, mode)
     random = int(mode >= STOCHASTIC)
 
     @jit(inline=True)
-    def block(xs, ys, zs, target, P, halves):
+    def block(xs, ys, zs, target, P, halves, ways):
         for i in range(target.size):
             y = -ys[i] if op == SUBTRACT else ys[i]
             word = word_of(halves[i], P) if random == 1 else np.uint64(0)
