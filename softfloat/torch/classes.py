@@ -76,7 +76,7 @@ LOSS_GRADIENTS = frozenset(
 # Of several results only the first is a tensor of the network; the others are statistics.
 FIRST_ONLY = frozenset(
     """native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training native_layer_norm
-    native_group_norm native_dropout _fused_rms_norm""".split()
+    native_group_norm native_dropout _fused_rms_norm rrelu_with_noise""".split()
 )
 # Copies of whole tensors, which a look from outside (a snapshot of the weights) is made of.
 COPIES = frozenset(("clone", "_to_copy"))
@@ -129,15 +129,25 @@ def tensors_in(values):
                     yield item
 
 
+@functools.cache
+def _fresh(func):
+    """The places of the results of an operation that share no memory with its arguments."""
+    return tuple(i for i, r in enumerate(func._schema.returns) if r.alias_info is None)
+
+
 def results_of(func, found, args, kwargs):
-    """What an operation gave: the tensors that it wrote to, or those that it returned (None among them)."""
+    """What an operation gave: the tensors that it returned (None among them), then those that it wrote to."""
     places = written(func)
-    if places:
-        values = [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
-        return list(tensors_in(values))
-    if isinstance(found, torch.Tensor):
-        return [found]
-    return [r for r in found] if isinstance(found, (list, tuple)) else []
+    returned = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not places:
+        return (
+            [r for r in returned if r is None or isinstance(r, torch.Tensor)]
+            if found is not None
+            else []
+        )
+    values = [returned[i] for i in _fresh(func) if i < len(returned)]
+    values += [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
+    return list(tensors_in(values))
 
 
 @functools.cache
@@ -185,7 +195,7 @@ def has_rounding(tensor):
 def _numbers(func):
     """The places of the arguments of an operation that are plain numbers, each with its name."""
     arguments = enumerate(func._schema.arguments)
-    return tuple((i, a.name) for i, a in arguments if "Scalar" in str(a.type))
+    return tuple((i, a.name) for i, a in arguments if "number" in str(a.type))
 
 
 def brings_numbers(func, args, kwargs, fmt):
