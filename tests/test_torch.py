@@ -152,9 +152,20 @@ def test_an_operation_without_a_rule_is_named():
             torch.linalg.eigvalsh(torch.eye(2))
 
 
-def test_compensated_updates_are_refused():
-    with pytest.raises(ValueError, match="kahan=False"):
-        st.emulate("bfloat16_kahan")
+class Squashing(torch.optim.Optimizer):
+    @torch.no_grad()
+    def step(self):
+        for p in self.param_groups[0]["params"]:
+            p.tanh_()
+
+
+def test_compensated_updates_need_an_optimizer_that_adds():
+    model, x, y = mlp()
+    optimizer = Squashing(model.parameters(), {})
+    with st.emulate("bfloat16_kahan"):
+        one_pass(model, x, y)
+        with pytest.raises(st.EmulationError, match="kahan.*otherwise than by adding"):
+            optimizer.step()
 
 
 def test_a_loss_scale_without_a_scaler_is_a_warning():

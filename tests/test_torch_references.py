@@ -11,6 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch_networks import (  # noqa: E402
+    BF16,
     DEEP,
     SHALLOW,
     F,
@@ -28,23 +29,30 @@ from torch_networks import (  # noqa: E402
     transformer,
 )
 
+from softfloat import training  # noqa: E402
+from softfloat.training.policy import ROLES  # noqa: E402
+
 
 def by_hand_mlp(policy, optimizer="sgd", steps=3):
+    """Each layer has its own policy, that of the overrides for it."""
     torch.manual_seed(3)
     model, x, y = mlp()
     w = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
-    hand = Hand(policy, optimizer)
-    x = hand(x.numpy(), "activations")
+    first, last = (Hand(policy.at(layer), optimizer) for layer in ("0", "2"))
+    x = first(x.numpy(), "activations")
     for _ in range(steps):
-        hidden = hand.linear(x, w["0.weight"], w["0.bias"])
+        hidden = first.linear(x, w["0.weight"], w["0.bias"])
         active = np.maximum(hidden, np.float32(0))
-        logits = hand.linear(active, w["2.weight"], w["2.bias"])
-        error = loss_gradient(hand, logits, y)
+        read = last(active, "activations")
+        logits = last.linear(read, w["2.weight"], w["2.bias"])
+        error = loss_gradient(Hand(policy), logits, y)
         g = {}
-        below, g["2.weight"], g["2.bias"] = hand.linear_back(error, active, w["2.weight"])
+        below, g["2.weight"], g["2.bias"] = last.linear_back(error, read, w["2.weight"])
+        last.update(w, g)
         below = np.where(active > 0, below, np.float32(0))
-        _, g["0.weight"], g["0.bias"] = hand.linear_back(below, x, w["0.weight"])
-        hand.update(w, g)
+        g = {}
+        _, g["0.weight"], g["0.bias"] = first.linear_back(below, x, w["0.weight"])
+        first.update(w, g)
     return np.concatenate([w[name].ravel() for name, _ in model.named_parameters()])
 
 
@@ -258,3 +266,38 @@ BY_HAND = {
 def test_weights_are_those_of_the_reference_by_hand(network, policy, optimizer):
     want = BY_HAND[network](policy, optimizer.split("_")[0])
     assert_same_bits(trained(network, policy, optimizer)[0], want)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw_foreach"])
+@pytest.mark.parametrize("layer", ["0", "2"])
+@pytest.mark.parametrize(
+    "role",
+    [
+        "weights",
+        "activations",
+        "errors",
+        "weight_gradients",
+        "optimizer",
+        "update",
+        "master",
+        "accumulator",
+    ],
+)
+def test_an_override_changes_one_role_of_one_layer(role, layer, optimizer):
+    base = {**dict.fromkeys(ROLES, "e8m9"), "master": "e8m9", "accumulator": "e8m9"}
+    policy = training.Policy("o", **base, overrides={layer: {role: "bfloat16"}})
+    found = trained("mlp", policy, optimizer)[0]
+    assert_same_bits(found, by_hand_mlp(policy, optimizer.split("_")[0]))
+    differs = np.any(found != trained("mlp", training.Policy("base", **base), optimizer)[0])
+    assert differs == ((role, layer) != ("errors", "0"))  # where no error goes further
+
+
+KAHAN = training.Policy("deep", **BF16, accumulator="bfloat16", kahan=True)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd_foreach", "adamw", "adamw_foreach"])
+@pytest.mark.parametrize("network", ["mlp", "transformer"])
+def test_compensated_updates_are_those_of_the_reference_by_hand(network, optimizer):
+    found = trained(network, KAHAN, optimizer, 4)[0]
+    assert_same_bits(found, BY_HAND[network](KAHAN, optimizer.split("_")[0], 4))
+    assert np.any(found != trained(network, DEEP, optimizer, 4)[0])

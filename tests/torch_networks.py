@@ -149,7 +149,7 @@ class Hand:
     def __init__(self, policy, optimizer="sgd"):
         self.policy = policy
         self.optimizer = optimizer
-        self.state = {}
+        self.state, self.lost = {}, {}
         self.steps = 0
         self.fmt, self.options = policy.sums or (None, {})
 
@@ -208,10 +208,15 @@ class Hand:
             change = self.sgd if self.optimizer == "sgd" else self.adamw
             weights[name] = change(name, weights[name], self(g, "weight_gradients"))
 
-    def added(self, w, change):
-        """The exact sum, rounded once to the format that weights are stored in."""
+    def added(self, name, w, change):
+        """The exact sum, rounded once to the format that weights are stored in; with kahan what that lost is kept."""
         change, fmt = self(change, "update"), self.policy.grid("stored").fmt
-        return w + change if fmt is None else np.asarray(sf.add(w, change, fmt))
+        if name in self.lost:
+            change = self(change - self.lost[name], "update")
+        found = w + change if fmt is None else np.asarray(sf.add(w, change, fmt))
+        if self.policy.kahan:
+            self.lost[name] = self((found - w) - change, "optimizer")
+        return found
 
     def sgd(self, name, w, g):
         v = g
@@ -219,20 +224,23 @@ class Hand:
             v = self(self.state[name] * np.float32(MOMENTUM), "optimizer")
             v = self(v + g, "optimizer")
         self.state[name] = v
-        return self.added(w, v * np.float32(-LR))
+        return self.added(name, w, v * np.float32(-LR))
 
     def adamw(self, name, w, g, lr=1e-2, betas=(0.9, 0.999), eps=1e-8, decay=1e-2):
         """Loshchilov and Hutter (2019), in the order of torch's operations; each result is rounded."""
         state = lambda x: self(x, "optimizer")  # noqa: E731
         m, v = self.state.get(name, (np.zeros_like(w), np.zeros_like(w)))
-        w = self(w * np.float32(1 - lr * decay), "stored")
+        if self.policy.kahan:
+            w = self.added(name, w, w * np.float32(-lr * decay))
+        else:
+            w = self(w * np.float32(1 - lr * decay), "stored")
         m = state(torch.lerp(*map(torch.from_numpy, (m, g)), 1 - betas[0]).numpy())
         v = torch.from_numpy(state(v * np.float32(betas[1])))
         v = state(v.addcmul(*[torch.from_numpy(g)] * 2, value=1 - betas[1]).numpy())
         self.state[name] = m, v
         first, second = 1 - betas[0] ** self.steps, 1 - betas[1] ** self.steps
         root = state(state(np.sqrt(v)) / np.float32(second**0.5))
-        return self.added(w, m * np.float32(-(lr / first)) / state(root + np.float32(eps)))
+        return self.added(name, w, m * np.float32(-(lr / first)) / state(root + np.float32(eps)))
 
 
 def loss_gradient(hand, logits, y):

@@ -129,8 +129,9 @@ def _update(owner, parameter, target, change, place):
     owner.rounder.put(change, "update", here, f"{what}.change")
     weights = array_of(target)
     kahan = _is_compensated(owner, parameter)
+    number = owner.numbers.get(id(parameter.tensor))
     if kahan:
-        lost = owner.compensation.get(owner.numbers[id(parameter.tensor)])
+        lost = owner.compensation.get(number)
         if lost is not None:
             change = change - lost
             owner.rounder.put(change, "update", here, f"{what}.compensated")
@@ -143,4 +144,4 @@ def _update(owner, parameter, target, change, place):
     if kahan:
         lost = (target - before) - change
         owner.rounder.put(lost, "optimizer", here, f"{what}.compensation")
-        owner.compensation[owner.numbers[id(parameter.tensor)]] = lost
+        owner.compensation[number] = lost
