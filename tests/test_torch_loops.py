@@ -234,7 +234,7 @@ def test_a_layer_checkpointed_twice_in_a_pass_reads_what_it_read():
         torch.manual_seed(3)
         lstm, x = torch.nn.LSTM(4, 4, batch_first=True), torch.randn(2, 3, 4, requires_grad=True)
         with st.emulate(SHALLOW):
-            y = x * 1
+            y = x
             for _ in range(2):
                 run = lambda t: lstm(t.flip(1))[0].flip(1)  # noqa: B023, E731
                 y = checkpoint(run, y, use_reentrant=False) if checkpointed else run(y)
