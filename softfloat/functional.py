@@ -701,7 +701,7 @@ class Plan:
     def in_place(self, x, key, start):
         """Round a flat block in place; False where the processor's arithmetic is not known to be standard."""
         if self.stochastic:
-            return self.run(x, x, self.constants, key, start)
+            return round_random_loop(*self.form, 1)(x, x, self.constants, key, start)
         return round_in_place_loop(*self.form)(x, self.constants)
 
     def __call__(self, x, out, key, start):

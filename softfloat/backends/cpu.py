@@ -152,8 +152,11 @@ def fill_words(words, key, first):
 
 
 @functools.cache
-def round_random_loop(kind, mode, rule):
-    """run(x, out, P, key, offset): stochastic rounding; out may be x itself, element for element."""
+def round_random_loop(kind, mode, rule, in_place=0):
+    """run(x, out, P, key, offset): stochastic rounding of a flat array into one that shares no memory with it.
+
+    in_place : 1: into x itself, which is given as `out` too. One array then, and no alias check before the vectors.
+    """
     round_one = rounding_form(kind, mode, rule)
     load = constants_loader(kind)
     wraps = int(wraps_infinities(kind, rule))
@@ -169,19 +172,14 @@ def round_random_loop(kind, mode, rule):
         p = load(P)
         words = np.empty(WORD_BLOCK, np.uint64)
         halves = words.view(np.uint32)
-        copied = np.empty(2 * WORD_BLOCK, x.dtype)
-        in_place = x.ctypes.data == out.ctypes.data
         done = 0
         while done < x.size:
             first = offset + done
             fill_words(words, key, first >> 1)
             skip = first & 1
             n = min(2 * WORD_BLOCK - skip, x.size - done)
-            source = x[done : done + n]
             target = out[done : done + n]
-            if in_place:  # the loop below has vectors only where source and target are apart
-                copied[:n] = source
-                source = copied[:n]
+            source = target if in_place == 1 else x[done : done + n]
             half = halves[skip : skip + n]
             for i in range(n):
                 word = resize(half[i], to_bits(source[i]))
