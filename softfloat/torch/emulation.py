@@ -35,15 +35,18 @@ from softfloat.torch.report import Report
 from softfloat.torch.rounder import Rounder
 from softfloat.torch.routing import Unit, convolution, convolution_backward, matrix_product
 from softfloat.torch.sites import Site, Sites, current_node, graph_task
-from softfloat.torch.tensors import Known, storage_of, tensor_of
+from softfloat.torch.tensors import Known, fills_storage, storage_of, tensor_of
 from softfloat.training.policy import ROLES
 from softfloat.training.presets import as_policy
 
 _PASSING = frozenset(
     ("TBackward0", "TransposeBackward0", "ViewBackward0", "UnsafeViewBackward0", "PermuteBackward0",
      "ReshapeAliasBackward0", "UnsqueezeBackward0", "SqueezeBackward0", "SqueezeBackward1", "ToCopyBackward0",
-     "ExpandBackward0", "SelectBackward0", "SliceBackward0")
+     "SelectBackward0", "SliceBackward0", "SplitBackward0", "SplitWithSizesBackward0", "UnbindBackward0")
 )  # fmt: skip
+
+
+_CustomNode = torch.autograd.function.BackwardCFunction
 
 
 class _Mode(TorchDispatchMode):
@@ -106,8 +109,14 @@ class emulate:
     def __enter__(self):
         if self._stack is not None:
             raise EmulationError("this emulate object is active already; make another one")
+        if _is_active():
+            raise EmulationError(
+                "emulate() is active in this thread already, and blocks inside each other would round twice; leave the "
+                "first, or say in one policy what differs, with overrides="
+            )
         self._thread, self._process = threading.get_ident(), os.getpid()
         self._report.begin()
+        self._begin()
         with contextlib.ExitStack() as stack:
             if not self.plain:
                 _open_fused_paths(stack)
@@ -131,6 +140,13 @@ class emulate:
             self._close()
             raise
         return self
+
+    def _begin(self):
+        """Forget what was known of memory, which anything may have written to since the last block."""
+        self.parameters.forget_copies()
+        self.sites.begin()
+        for table in (self._known, self._raw, self._derived):
+            table.clear()
 
     def __exit__(self, kind, error, trace):
         self._close()
@@ -179,10 +195,11 @@ class emulate:
     # ---------------------------------------------------------------- hooks
     def _enter_module(self, module, inputs):
         if threading.get_ident() != self._thread or os.getpid() != self._process:
-            if self.strict:
+            if self.strict and self.parameters.path(module) is not None and not _is_active():
                 raise EmulationError(
                     f"{type(module).__name__} was called in another thread or process than the one that entered "
-                    "emulate(), where nothing is emulated; enter emulate() there"
+                    "emulate() and ran it before; nothing is emulated here. Enter an emulate() of its own here, or "
+                    "pass strict=False if this call is meant to be plain"
                 )
             return
         if type(module).__name__ == "OptimizedModule" and not self.plain and self.strict:
@@ -284,7 +301,7 @@ class emulate:
         if kind == classes.QUERY or self.plain and self.monitor is None:
             return func(*args, **kwargs)
         # Recomputation under activation checkpointing runs within backward, with gradients enabled.
-        backward = graph_task() != -1 and not torch.is_grad_enabled()
+        backward = graph_task() != -1 and (not torch.is_grad_enabled() or self._differentiated())
         if self._optimizing is not None and not torch.is_grad_enabled() and not backward:
             if kind == classes.OPAQUE:
                 self._refuse_opaque(func)
@@ -293,6 +310,18 @@ class emulate:
         if backward:
             return self._backward(func, name, kind, args, kwargs)
         return self._forward(func, name, kind, args, kwargs)
+
+    def _differentiated(self):
+        """Whether a backward pass builds a graph of its own, and does not recompute a forward pass."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+        if hooks is None or hooks[0] != self._pack or isinstance(current_node(), _CustomNode):
+            return False
+        if self.strict and not self.plain:
+            raise EmulationError(
+                "a backward pass that is to be differentiated itself (create_graph=True, double backward) has no "
+                "emulation; leave create_graph out, or run that part outside the block"
+            )
+        return True
 
     def _forward(self, func, name, kind, args, kwargs):
         tracked = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args))
@@ -308,6 +337,8 @@ class emulate:
         """What is no product and no view, in either pass; settle(func, found, args, kwargs, site) rounds results."""
         args = self._read(func, args, site)
         found = self._compute(func, name, args, kwargs, site)
+        if kind == classes.UNKNOWN and self.strict:  # what gives no floating numbers has none to round
+            self._refuse_unknown(func, results_of(func, found, args, kwargs))
         if kind == classes.CARRIER or name in classes.LOSSES:
             self._unmark(func, found, args, kwargs)
         elif kind == classes.EXACT:
@@ -329,6 +360,8 @@ class emulate:
 
     def _settle(self, result, role, site, what):
         """Round one result: a parameter or a gradient that is written to keeps its own role."""
+        if result.is_complex():
+            result = torch.view_as_real(result)
         if not result.is_floating_point():
             return
         parameter = self.parameters.find(result)
@@ -337,15 +370,18 @@ class emulate:
             place = Site(parameter.module, "", site.name, site.step)
             self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
             return
-        if self._is_gradient(result):
-            role = "weight_gradients"
+        owner = self._of_gradient(result)
+        if owner is not None:
+            role, what = "weight_gradients", f"{owner.what}.gradient"
+            site = Site(owner.module, "", f"{site.name}/{owner.name}", site.step)
         self._mark(result, self.rounder.put(result, role, site, what))
 
-    def _is_gradient(self, tensor):
+    def _of_gradient(self, tensor):
+        """The parameter whose gradient a tensor is, or None."""
         held = self._gradients.get(storage_of(tensor))
         if held is None or held.tensor.grad is None:
-            return False
-        return storage_of(held.tensor.grad) == storage_of(tensor)
+            return None
+        return held if storage_of(held.tensor.grad) == storage_of(tensor) else None
 
     def _backward(self, func, name, kind, args, kwargs):
         node = current_node()
@@ -355,9 +391,9 @@ class emulate:
         self._check_kind(func, kind, args, kwargs)
         if forward is None:
             where = "engine" if node is None else node.name()
-            forward = Site("", where, f"backward/{where}", self.sites.step)
+            forward = self.sites.backward(where)
             if node is not None and "AccumulateGrad" not in where:
-                self._lost(node)
+                self._check_seen(node)
         ordinal = forward.ordinals[name]
         forward.ordinals[name] += 1
         site = Site(forward.module, forward.op, f"{forward.name}<{name}.{ordinal}", forward.step)
@@ -371,7 +407,7 @@ class emulate:
         results = results_of(func, found, args, kwargs)
         raw = any(self._raw[t] for t in tensors_in(args))
         for i, result in enumerate(results):
-            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+            if not isinstance(result, torch.Tensor) or not classes.has_rounding(result):
                 continue
             if raw or self._is_for_parameter(site.targets, i, result, len(results), of_product):
                 self._raw[result] = True
@@ -393,7 +429,7 @@ class emulate:
         shape = _without_ones(metadata[number].shape) if number < len(metadata) else ()
         for _ in range(8):
             if hasattr(node, "variable"):
-                return self.parameters.find(node.variable), _without_ones(node.variable.shape)
+                return self.parameters.find(node.variable), shape
             if node.name() not in _PASSING or node.next_functions[0][0] is None:
                 break
             node = node.next_functions[0][0]
@@ -412,7 +448,9 @@ class emulate:
         shape = _without_ones(result.shape)
         return shape in own and shape not in [s for parameter, s in targets if parameter is None]
 
-    def _lost(self, node):
+    def _check_seen(self, node):
+        if isinstance(node, _CustomNode) and node._sequence_nr() >= self.sites.first:
+            return  # a custom Function of this block, whose forward runs no operation
         if self.strict and not self.plain:
             raise EmulationError(
                 f"backward through {node.name()}, which was built outside this block or more than 16 optimizer steps "
@@ -423,15 +461,16 @@ class emulate:
     def _check_kind(self, func, kind, args, kwargs):
         if kind == classes.OPAQUE:
             self._refuse_opaque(func)
-        if kind == classes.UNKNOWN and self.strict:
-            if any(
-                t.is_floating_point() or t.is_complex()
-                for t in tensors_in((*args, *kwargs.values()))
-            ):
-                raise EmulationError(
-                    f"{func} has no rule for rounding; write it with other operations, or pass strict=False, which "
-                    "rounds its results"
-                )
+        if kind == classes.UNKNOWN and self.strict and classes.written(func):
+            self._refuse_unknown(func, (*args, *kwargs.values()))
+
+    @staticmethod
+    def _refuse_unknown(func, values):
+        if any(t.is_floating_point() or t.is_complex() for t in tensors_in(values)):
+            raise EmulationError(
+                f"{func} has no rule for rounding; write it with other operations, or pass strict=False, which "
+                "rounds its results"
+            )
 
     def _refuse_opaque(self, func):
         if self.strict:
@@ -443,7 +482,7 @@ class emulate:
     # ---------------------------------------------------------------- operands
     def _weight(self, parameter):
         """The rounded copy of a parameter, made once for each value that it has."""
-        if parameter.copy is None:
+        if parameter.is_stale():
             tensor = parameter.tensor.detach()
             copy = torch.empty_strided(
                 tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
@@ -452,15 +491,23 @@ class emulate:
             site = Site(parameter.module, "", parameter.name, self.sites.step)
             fmt = self.rounder.put(copy, "weights", site, parameter.what)
             self._mark(copy, fmt or "weights")
-            parameter.copy = copy
+            parameter.keep(copy)
         return parameter.copy
 
     def _read(self, func, args, site):
         """The arguments, parameters that are only read replaced by their rounded copies."""
-        if not (self.sites.stack or torch.is_grad_enabled() or graph_task() != -1):
-            return args  # a look at the weights from outside, such as an average of them
+        if self._is_look(func, args):
+            return args
         targets = {i for i, _ in classes.written(func)}
         return tuple(a if i in targets else self._replaced(a) for i, a in enumerate(args))
+
+    def _is_look(self, func, args):
+        """Whether weights are copied or averaged from outside the model, and not used: then they stay as stored."""
+        if self.sites.stack or graph_task() != -1:
+            return False
+        if not (classes.written(func) or base_name(func) in classes.COPIES):
+            return False
+        return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args)))
 
     def _replaced(self, value):
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
@@ -483,9 +530,10 @@ class emulate:
         if fmt is None or self._known[tensor] == fmt:
             return tensor, "activations"
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-        what = f"operand{number}"
-        self.rounder.put(copy, "activations", site, what)
-        site.operands[storage_of(tensor)] = Site(site.module, site.op, site.name, site.step), what
+        # One tensor in both places is rounded alike: backward could not tell which it meets.
+        own = Site(site.module, site.op, site.name, site.step), f"operand{number}"
+        own = site.operands.setdefault(_place_of(tensor), own)
+        self.rounder.put(copy, "activations", *own)
         return copy, "activations"
 
     def _saved(self, tensor, site, number):
@@ -495,7 +543,7 @@ class emulate:
             return self._replaced(tensor), "weights"
         if self._derived[tensor]:
             return tensor, "weights"
-        again = site.operands.get(storage_of(tensor))
+        again, turned = _found(site.operands, tensor)
         known = self._known[tensor]
         if again is None and known is not None:
             own = self.rounder.grid("activations", site.module, site.op).fmt
@@ -504,15 +552,17 @@ class emulate:
             return tensor, "errors"
         if again is not None:
             # Random words go by the element's place in the tensor that was rounded, and not in this view of it.
-            whole = _as_saved(tensor)
+            whole = tensor.mT if turned else tensor
             copy = whole.detach().clone(memory_format=torch.contiguous_format)
             self.rounder.put(copy, "activations", *again)
-            return _as_viewed(copy, tensor, whole), "activations"
+            return copy.mT if turned else copy, "activations"
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
         self.rounder.put(copy, "errors", site, f"operand{number}")
         return copy, "errors"
 
     def _product(self, func, name, args, kwargs, site):
+        if not _is_emulated(args):
+            return func(*args, **kwargs)
         places = {"addmm": (1, 2), "baddbmm": (1, 2)}.get(name, (0, 1))
         args = list(args)
         roles = []
@@ -527,6 +577,8 @@ class emulate:
         return found
 
     def _product_backward(self, func, name, args, kwargs, site):
+        if not _is_emulated(args):
+            return func(*args, **kwargs)
         args = list(args)
         places = {"addmm": (1, 2), "baddbmm": (1, 2), "convolution_backward": (0, 1, 2)}
         roles = []
@@ -549,7 +601,7 @@ class emulate:
             return convolution(unit, args, roles)
         if name == "convolution_backward":
             return convolution_backward(unit, args)
-        return matrix_product(unit, name, args, kwargs, roles)
+        return _delivered(matrix_product(unit, name, args, kwargs, roles), kwargs)
 
     def _compute(self, func, name, args, kwargs, site):
         """An operation that is no product: sums over some axes run in the accumulator, all else in the carrier."""
@@ -560,7 +612,7 @@ class emulate:
         total = self._unit(x, site, "sum").total(x, axes)
         if len(args) > 2 and args[2]:
             total = np.expand_dims(total, axes)
-        return tensor_of(total, x)
+        return _delivered(tensor_of(total, x), kwargs)
 
     def _unit(self, like, site, what):
         dtype = "float64" if like.dtype == torch.float64 else "float32"
@@ -569,7 +621,8 @@ class emulate:
 
     # ---------------------------------------------------------------- what is known of results
     def _mark(self, tensor, fmt):
-        if fmt is None:
+        # What was written to a part of a storage says nothing of the rest.
+        if fmt is None or not fills_storage(tensor) and self._known[tensor] != fmt:
             self._known.forget(tensor)
         else:
             self._known[tensor] = fmt
@@ -577,12 +630,17 @@ class emulate:
     def _unmark(self, func, found, args, kwargs):
         for result in results_of(func, found, args, kwargs):
             self._known.forget(result)
+            parameter = self.parameters.find(result)
+            if parameter is not None:
+                parameter.copy = None
 
     def _pass_on(self, func, found, args, kwargs):
         """What only selects and moves values gives values of the format that all its operands are in."""
         operands = [t for t in tensors_in(args) if t.is_floating_point()]
         formats = {self._known[t] for t in operands}
         fmt = formats.pop() if len(formats) == 1 else None
+        if fmt is not None and classes.brings_numbers(func, args, kwargs, fmt):
+            fmt = None
         raw = any(self._raw[t] for t in operands)
         copied = base_name(func) == "_to_copy" and bool(operands)
         for result in results_of(func, found, args, kwargs):
@@ -606,19 +664,48 @@ class emulate:
         return any(p.copy is not None and storage_of(p.copy) == place for p in held)
 
 
+def _is_emulated(args):
+    """Whether a product is one of floating numbers. Integers are exact; complex products have no rule."""
+    kinds = [t.dtype for t in tensors_in(args)]
+    if any(dtype.is_complex for dtype in kinds):
+        raise EmulationError(
+            "products of complex tensors have no emulation; write them as products of real and imaginary parts"
+        )
+    return any(dtype.is_floating_point for dtype in kinds)
+
+
+def _delivered(found, kwargs):
+    """A result, in out= where that is given."""
+    out = kwargs.get("out")
+    if out is None:
+        return found
+    if out.shape != found.shape:
+        out.resize_(found.shape)
+    return out.copy_(found)
+
+
+def _is_active():
+    """Whether an emulate block runs in this thread."""
+    return any(isinstance(mode, _Mode) for mode in _get_current_dispatch_mode_stack())
+
+
 def _without_ones(shape):
     return tuple(int(n) for n in shape if n != 1)
 
 
-def _as_saved(tensor):
-    """The tensor that a view is a plain transpose of, as it lies in memory."""
-    if tensor.is_contiguous() or tensor.dim() < 2:
-        return tensor
-    return tensor.mT if tensor.mT.is_contiguous() else tensor
+def _place_of(tensor):
+    """What tells a tensor from others in the same storage."""
+    return storage_of(tensor), tensor.storage_offset(), tensor.shape, tensor.stride()
 
 
-def _as_viewed(copy, tensor, whole):
-    return copy if whole is tensor else copy.mT
+def _found(operands, tensor):
+    """(what was kept of a tensor or of its transpose, whether it is the transpose); None for what was not kept."""
+    if not operands:
+        return None, False
+    again = operands.get(_place_of(tensor))
+    if again is not None or tensor.dim() < 2:
+        return again, False
+    return operands.get(_place_of(tensor.mT)), True
 
 
 @contextlib.contextmanager

@@ -17,11 +17,24 @@ class Parameter:
     def __init__(self, tensor, module, what):
         self.tensor, self.module, self.what = tensor, module, what
         self.copy = None
+        self._copied = None
         self.handles = []
 
     @property
     def name(self):
         return f"{self.module}.{self.what}" if self.module else self.what
+
+    def keep(self, copy):
+        """Keep a rounded copy of the values as they are. The storage is held, so that no other takes its address."""
+        self.copy = copy
+        self._copied = self.tensor.untyped_storage(), self.tensor.storage_offset()
+
+    def is_stale(self):
+        """Whether there is no copy, or one of memory that the parameter has left (p.data = ...)."""
+        if self.copy is None:
+            return True
+        storage, offset = self._copied
+        return storage._cdata != storage_of(self.tensor) or offset != self.tensor.storage_offset()
 
     def covers(self, tensor):
         """Whether a tensor lies in this parameter's memory."""

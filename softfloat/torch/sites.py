@@ -23,7 +23,7 @@ class Site:
     """One forward operation.
 
     module, op : for the policy.   name : unique within a step.   step : of the optimizer, when it ran.
-    operands : {storage: (role, what)} of tensors that autograd saves unrounded, and the products rounded.
+    operands : {place in memory: (Site, what)} of tensors that autograd saves unrounded, and the products rounded.
     targets : of its node's edges, see Emulation._targets.   ordinals : of operations of its backward pass.
     """
 
@@ -44,11 +44,16 @@ class Sites:
             random  # whether any policy is stochastic: then what cannot be told apart raises
         )
         self.step = 0
+        self.first = 0  # number of the first autograd node of this block
         self.stack = []  # (module path, name of the call) of the modules that are running
         self.calls = collections.Counter()
         self.ordinals = collections.Counter()
         self.nodes = {}
         self.older = collections.deque(maxlen=GENERATIONS)
+
+    def begin(self):
+        """A block begins."""
+        self.first = sequence_number()
 
     def enter(self, path):
         """A module of this path is called."""
@@ -76,10 +81,19 @@ class Sites:
         ordinal = self.ordinals[key]
         self.ordinals[key] += 1
         site = Site(path, op, f"{call}/{op}.{ordinal}", self.step)
-        if torch.is_grad_enabled():
-            # An operation without a node of its own must not take the place of the one before.
-            self.nodes.setdefault(sequence_number() - 1, site)
+        # An operation without a node of its own must not take the place of the one before. The forward pass of a
+        # custom Function runs without gradients, after its node was numbered.
+        number = sequence_number() - 1
+        if number >= self.first:
+            self.nodes.setdefault(number, site)
         return site
+
+    def backward(self, where):
+        """A Site for what runs in a backward pass and belongs to no forward operation."""
+        key = "backward", where
+        number = self.ordinals[key]
+        self.ordinals[key] += 1
+        return Site("", where, f"backward/{where}.{number}", self.step)
 
     def of_node(self, node):
         """The forward site of an autograd node, or None."""

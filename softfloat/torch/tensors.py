@@ -70,7 +70,17 @@ def check_room(dtype, fmt):
 
 def storage_of(tensor):
     """The identity of a tensor's storage: an address, which a Known table keeps from being used again."""
-    return tensor.untyped_storage()._cdata
+    try:
+        return tensor.untyped_storage()._cdata
+    except NotImplementedError:
+        raise EmulationError(
+            f"tensors of layout {tensor.layout} have no emulation; use dense ones, as .to_dense() gives them"
+        ) from None
+
+
+def fills_storage(tensor):
+    """Whether a tensor is all that its storage holds."""
+    return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
 
 class Known:
