@@ -58,6 +58,7 @@ from softfloat.rounding import NEGATIVE
 
 ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kind
 BLOCK = 32768  # elements between two looks at whether infinities or NaNs were among them
+SHORT_BLOCK = 4096  # elements between two looks at whether one of them moved
 WORD_BLOCK = 256  # 64-bit random words made at a time, well inside the first-level cache
 
 
@@ -136,6 +137,38 @@ def round_in_place_loop(kind, mode, rule):
             x[i] = round_one(x[i], p, none)
         leave_standard_arithmetic(former)
         return True
+
+    return run
+
+
+@functools.cache
+def unmoved_loop(kind, mode, rule):
+    """run(x, P): whether rounding would leave every bit of a flat array as it is; it stops at the first block
+    of SHORT_BLOCK elements that moves."""
+    round_one = rounding_form(kind, mode, rule)
+    load = constants_loader(kind)
+    wraps = int(wraps_infinities(kind, rule))
+
+    @jit
+    def run(x, P):
+        if wraps == 1:
+            if has_infinity(x):
+                return False
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        p = load(P)
+        none = P[0]
+        moved = zero_like(none)
+        for start in range(0, x.size, SHORT_BLOCK):
+            part = x[start : start + SHORT_BLOCK]
+            for i in range(part.size):
+                u = to_bits(part[i])
+                moved = umax(moved, xor(u, to_bits(round_one(part[i], p, none))))
+            if moved != zero_like(none):
+                break
+        leave_standard_arithmetic(former)
+        return moved == zero_like(none)
 
     return run
 
