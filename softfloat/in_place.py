@@ -1,4 +1,4 @@
-"""Rounding in place again and again with the same options: what quantize(x, fmt, out=x) does, its options checked once."""
+"""Rounding in place again and again: what quantize(x, fmt, out=x) does, with its options checked once."""
 
 import numpy as np
 

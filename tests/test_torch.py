@@ -525,6 +525,7 @@ def test_a_canary_that_does_not_change_colour_is_an_error(monkeypatch):
 
     monkeypatch.setattr(rounder, "write", lambda tensor, array: None)
     monkeypatch.setattr(rounder, "array_of", lambda t: t.detach().clone().numpy())
+    monkeypatch.setattr(rounder, "flat_values", lambda t: t.detach().clone().numpy().reshape(-1))
     with pytest.raises(st.EmulationError, match="does not let emulate round"):
         st.emulate(SHALLOW).__enter__()
 
