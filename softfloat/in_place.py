@@ -4,8 +4,8 @@ import numpy as np
 
 from softfloat.backends.cpu import unmoved_loop
 from softfloat.backends.threads import SERIAL_BELOW, get_num_threads
-from softfloat.functional import Choice, _plan
-from softfloat.random import make_key
+from softfloat.functional import Choice, _arithmetic_plans, _plan, _Steps
+from softfloat.random import key_of_seed, with_stream
 from softfloat.rounding import MODES, STOCHASTIC, as_rounding
 from softfloat.status import active_status
 
@@ -44,9 +44,30 @@ class InPlace:
         return unmoved_loop(*form)(x, constants)
 
 
-def key_of(seed, stream):
-    """The key of a (seed, stream) pair, as compiled loops take it."""
-    return np.uint64(make_key(seed, stream))
+class ExactSum:
+    """Adds flat arrays of one dtype, each sum exact and rounded once: add(x, y, fmt, out=out), as `InPlace` rounds."""
+
+    def __init__(self, fmt, dtype, rounding="ties_to_even", saturate=False):
+        random = MODES[as_rounding(rounding)] >= STOCHASTIC
+        choice = Choice(rounding, saturate, _ANY_SEED if random else None)
+        plans = _arithmetic_plans("add", fmt, choice)
+        self._steps = None
+        if plans.narrow and np.dtype(dtype) == np.float32:
+            self._steps = _Steps("add", plans, fmt, choice)
+
+    def __call__(self, x, y, out, key=0, offset=0):
+        """out = x + y; out shares no memory with them. Returns False, having done nothing, as `InPlace` does."""
+        if self._steps is None or active_status() or _is_shared(x.size):
+            return False
+        self._steps.key, self._steps.offset = key, offset
+        self._steps.lanes([x, y], out, 0)
+        return True
+
+
+def keys_of(seed):
+    """key(stream): the key of a (seed, stream) pair as compiled loops take it."""
+    first = key_of_seed(seed)
+    return lambda stream: np.uint64(with_stream(first, stream))
 
 
 def _is_shared(size):

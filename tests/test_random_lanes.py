@@ -1,4 +1,4 @@
-"""Stochastic sums, differences and products in float32 lanes, and rounding in place, equal the definition bit by bit."""
+"""Stochastic sums, differences and products in float32 lanes and rounding in place equal the definition bit by bit."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import softfloat as sf
 from softfloat import functional
 from softfloat.backends.cpu import REDO_BLOCK
-from softfloat.in_place import InPlace, key_of
+from softfloat.in_place import ExactSum, InPlace, keys_of
 from softfloat.random import element_word, make_key
 
 FORMATS = (
@@ -132,10 +132,23 @@ def test_rounding_in_place_equals_the_definition(fmt, dtype, rounding):
         if run.random:
             options.update(seed=SEED, stream=STREAM, offset=3)
         want = defined(sf.quantize, x, fmt, **options)
-        if run(x, key_of(SEED, STREAM), 3):
+        if run(x, keys_of(SEED)(STREAM), 3):
             assert x.tobytes() == want.tobytes()
         assert not run.leaves(np.full(5, 1 + 2.0**-20, dtype))
         if run.leaves(want):  # then no rounding moves it
             assert defined(sf.quantize, want, fmt, **options).tobytes() == want.tobytes()
         else:
             assert want.tobytes() != defined(sf.quantize, want, fmt).tobytes()
+
+
+@pytest.mark.parametrize("rounding", ["ties_to_even", "toward_zero", "stochastic"])
+@pytest.mark.parametrize("fmt", FORMATS, ids=str)
+def test_prepared_sums_equal_the_definition(fmt, rounding):
+    run = ExactSum(sf.as_format(fmt), np.float32, rounding)
+    options = {"rounding": rounding}
+    if rounding == "stochastic":
+        options.update(seed=SEED, stream=STREAM, offset=3)
+    for x, y in hard_pairs(fmt):
+        out = np.empty_like(x)
+        assert run(x, y, out, keys_of(SEED)(STREAM), 3)
+        assert np.array_equal(bits(out), bits(defined(sf.add, x, y, fmt, **options)))

@@ -20,7 +20,7 @@ def check_canary(owner):
     if owner.plain:
         return
     trial = type(owner)(owner.policy, False, owner.rounder.seed)
-    trial._thread, trial._process = owner._thread, owner._process
+    trial._process, trial._mode = owner._process, owner._mode
     weight = torch.nn.Parameter(torch.full((2, 2), ODD))
     trial._optimizers.append(None)
     seen = []

@@ -18,7 +18,7 @@ PRODUCT, ROUNDED, EXACT, VIEW, CARRIER, QUERY, COMPOSED, OPAQUE, UNKNOWN = (
 )  # fmt: skip
 
 _NAMES = {
-    PRODUCT: "mm addmm bmm baddbmm mv dot convolution convolution_backward",
+    PRODUCT: "mm addmm bmm baddbmm mv addmv dot vdot convolution convolution_backward",
     EXACT: """clone copy_ cat stack relu relu_ threshold_backward max_pool2d_with_indices
         embedding index index_select gather neg neg_ abs abs_ where zero_ zeros
         zeros_like ones ones_like empty empty_like empty_strided full full_like new_empty new_zeros new_ones new_full
@@ -30,7 +30,7 @@ _NAMES = {
         diagonal_copy take index_fill index_fill_ index_copy index_copy_ scatter_ masked_scatter masked_scatter_
         reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
         im2col pixel_shuffle pixel_unshuffle channel_shuffle rot90 diagonal_scatter diagonal_backward
-        max_pool3d_with_indices adaptive_max_pool2d
+        _unique2 unique_dim unique_consecutive max_pool3d_with_indices adaptive_max_pool2d
         adaptive_max_pool3d _efficientzerotensor triu_ tril_
         resize_as_ hardtanh hardtanh_ hardtanh_backward as_strided_copy unfold_copy
         select_scatter slice_scatter scatter _pack_padded_sequence _pad_packed_sequence max_pool1d_with_indices""",
@@ -51,9 +51,12 @@ _NAMES = {
         upsample_nearest1d_backward upsample_linear1d upsample_linear1d_backward upsample_bicubic2d
         upsample_bicubic2d_backward upsample_nearest3d upsample_nearest3d_backward upsample_trilinear3d
         upsample_trilinear3d_backward grid_sampler_2d grid_sampler_2d_backward logcumsumexp renorm
-        linalg_cross trace""",
+        linalg_cross trace glu glu_backward hardswish hardswish_ hardswish_backward hardsigmoid_backward
+        softshrink_backward hardshrink_backward mish_backward rrelu_with_noise rrelu_with_noise_
+        rrelu_with_noise_backward _weight_norm_interface _weight_norm_interface_backward embedding_renorm_ addr addr_
+        cumprod polar""",
     CARRIER: """_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_ normal_ uniform_ randn rand randn_like
-        rand_like normal exponential_ log_normal_ linspace logspace""",
+        rand_like normal histc exponential_ log_normal_ linspace logspace""",
     VIEW: """squeeze_ unsqueeze_ transpose_ t_ swapaxes_ swapdims_ as_strided_ detach_ _make_dual _fw_primal
         _reshape_alias""",
     QUERY: """_local_scalar_dense is_same_size equal item isfinite isnan isinf is_pinned allclose
@@ -63,16 +66,17 @@ _NAMES = {
 LOSSES = frozenset(
     """_log_softmax nll_loss_forward nll_loss_backward nll_loss2d_forward nll_loss2d_backward mse_loss
     binary_cross_entropy binary_cross_entropy_with_logits smooth_l1_loss huber_loss soft_margin_loss
-    log_sigmoid_forward""".split()
+    log_sigmoid_forward _ctc_loss multi_margin_loss multilabel_margin_loss_forward""".split()
 )
 LOSS_GRADIENTS = frozenset(
     """_log_softmax_backward_data mse_loss_backward binary_cross_entropy_backward smooth_l1_loss_backward
-    huber_loss_backward soft_margin_loss_backward log_sigmoid_backward""".split()
+    huber_loss_backward soft_margin_loss_backward log_sigmoid_backward _ctc_loss_backward multi_margin_loss_backward
+    multilabel_margin_loss_backward""".split()
 )
 # Of several results only the first is a tensor of the network; the others are statistics.
 FIRST_ONLY = frozenset(
     """native_batch_norm _native_batch_norm_legit _native_batch_norm_legit_no_training native_layer_norm
-    native_group_norm native_dropout _fused_rms_norm""".split()
+    native_group_norm native_dropout _fused_rms_norm rrelu_with_noise""".split()
 )
 # Copies of whole tensors, which a look from outside (a snapshot of the weights) is made of.
 COPIES = frozenset(("clone", "_to_copy"))
@@ -125,15 +129,25 @@ def tensors_in(values):
                     yield item
 
 
+@functools.cache
+def _fresh(func):
+    """The places of the results of an operation that share no memory with its arguments."""
+    return tuple(i for i, r in enumerate(func._schema.returns) if r.alias_info is None)
+
+
 def results_of(func, found, args, kwargs):
-    """What an operation gave: the tensors that it wrote to, or those that it returned (None among them)."""
+    """What an operation gave: the tensors that it returned (None among them), then those that it wrote to."""
     places = written(func)
-    if places:
-        values = [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
-        return list(tensors_in(values))
-    if isinstance(found, torch.Tensor):
-        return [found]
-    return [r for r in found] if isinstance(found, (list, tuple)) else []
+    returned = list(found) if isinstance(found, (list, tuple)) else [found]
+    if not places:
+        return (
+            [r for r in returned if r is None or isinstance(r, torch.Tensor)]
+            if found is not None
+            else []
+        )
+    values = [returned[i] for i in _fresh(func) if i < len(returned)]
+    values += [args[i] if i < len(args) else kwargs.get(name) for i, name in places]
+    return list(tensors_in(values))
 
 
 @functools.cache
@@ -181,7 +195,7 @@ def has_rounding(tensor):
 def _numbers(func):
     """The places of the arguments of an operation that are plain numbers, each with its name."""
     arguments = enumerate(func._schema.arguments)
-    return tuple((i, a.name) for i, a in arguments if "Scalar" in str(a.type))
+    return tuple((i, a.name) for i, a in arguments if "number" in str(a.type))
 
 
 def brings_numbers(func, args, kwargs, fmt):

@@ -12,7 +12,6 @@ once, when it is complete, to `weight_gradients`. In an optimizer's step what is
 import contextlib
 import math
 import os
-import threading
 import warnings
 from fnmatch import fnmatchcase
 
@@ -30,12 +29,14 @@ import softfloat.torch.updates as updates
 from softfloat.torch.canary import check_canary
 from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.errors import EmulationError
+from softfloat.torch.fused import fused_paths
 from softfloat.torch.parameters import Parameters
 from softfloat.torch.report import Report
 from softfloat.torch.rounder import Rounder
-from softfloat.torch.routing import Unit, convolution, convolution_backward, matrix_product
+from softfloat.torch.routing import ADDING, Unit, convolution, convolution_backward, matrix_product
 from softfloat.torch.sites import Site, Sites, current_node, graph_task
 from softfloat.torch.tensors import Known, fills_storage, storage_of, tensor_of
+from softfloat.training.monitor import Monitor
 from softfloat.training.policy import ROLES
 from softfloat.training.presets import as_policy
 
@@ -83,10 +84,10 @@ class emulate:
 
     def __init__(self, policy, strict=True, seed=None, *, monitor=None, logits=None):
         self.policy = as_policy(policy)
-        self.strict = bool(strict)
+        _check_options(strict, seed, monitor, logits)
+        self.strict = strict
         self.logits = logits
         every = (self.policy, *(self.policy.at(p, o) for p, o in _overridden(self.policy)))
-        _check_policy(self.policy, every)
         self.random = any(_is_random(policy) for policy in every)
         if self.random and seed is None:
             raise ValueError(
@@ -103,6 +104,9 @@ class emulate:
         self._raw = Known()  # gradients of parameters on their way, not rounded yet
         self._alone = Known()  # those that a product made, which only views of them share
         self._derived = Known()  # rounded weights in another dtype
+        self.owners = Known()  # parameters of the tensors in an optimizer's step, for overrides
+        self.numbers = {}  # {id of a parameter: (optimizer, its number there)}
+        self.compensation = {}  # {such a number: what rounding took from the parameter's last update}
         self._gradients = {}
         self._optimizers = []
         self._optimizing = None
@@ -117,12 +121,12 @@ class emulate:
                 "emulate() is active in this thread already, and blocks inside each other would round twice; leave the "
                 "first, or say in one policy what differs, with overrides="
             )
-        self._thread, self._process = threading.get_ident(), os.getpid()
+        self._process = os.getpid()
         self._report.begin()
         self._begin()
         with contextlib.ExitStack() as stack:
             if not self.plain:
-                _open_fused_paths(stack)
+                stack.enter_context(fused_paths.opened())
             handles = [
                 modules.register_module_forward_pre_hook(self._enter_module),
                 modules.register_module_forward_hook(self._leave_module, always_call=True),
@@ -167,6 +171,7 @@ class emulate:
             )
 
     def _close(self):
+        self.sites.end()
         stack, self._stack = self._stack, None
         stack.close()
         self.sites.stack.clear()
@@ -178,7 +183,9 @@ class emulate:
     def state_dict(self):
         """What a resumed run needs: the step, the seed, the histories of scaled formats."""
         delayed = self.rounder.narrow.delayed.state_dict()
-        return {"step": self.sites.step, "seed": self.rounder.seed, "scales": delayed}
+        lost = {number: tensor.clone() for number, tensor in self.compensation.items()}
+        own = {"step": self.sites.step, "seed": self.rounder.seed}
+        return {**own, "scales": delayed, "compensation": lost}
 
     def load_state_dict(self, state):
         """Go on from a state. Raises ValueError if it was drawn with another seed."""
@@ -186,15 +193,20 @@ class emulate:
             raise ValueError(f"the state has seed {state['seed']}, this one {self.rounder.seed}")
         self.sites.step = int(state["step"])
         self.rounder.narrow.delayed.load_state_dict(state["scales"])
+        self.compensation = {n: t.clone() for n, t in state.get("compensation", {}).items()}
 
     # ---------------------------------------------------------------- hooks
+    def _is_here(self):
+        """Whether this block's operations run in this thread: in the one that entered, and in autograd's for it."""
+        return os.getpid() == self._process and self._mode in _get_current_dispatch_mode_stack()
+
     def _enter_module(self, module, inputs):
-        if threading.get_ident() != self._thread or os.getpid() != self._process:
-            if self.strict and self.parameters.path(module) is not None and not _is_active():
+        if not self._is_here():
+            if self.strict and not _is_active():
                 raise EmulationError(
                     f"{type(module).__name__} was called in another thread or process than the one that entered "
-                    "emulate() and ran it before; nothing is emulated here. Enter an emulate() of its own here, or "
-                    "pass strict=False if this call is meant to be plain"
+                    "emulate(), where it would run in plain torch. Enter an emulate() there too (each thread may have "
+                    "one, on modules they share as well), or pass strict=False if plain is what you want there"
                 )
             return
         if type(module).__name__ == "OptimizedModule" and not self.plain and self.strict:
@@ -209,11 +221,11 @@ class emulate:
         self.sites.enter(path)
 
     def _leave_module(self, module, inputs, output):
-        if threading.get_ident() == self._thread and os.getpid() == self._process:
+        if self._is_here():
             self.sites.leave()
 
     def _before_step(self, optimizer, args, kwargs):
-        if threading.get_ident() != self._thread:
+        if not self._is_here():
             return
         if optimizer not in self._optimizers:
             self._optimizers.append(optimizer)
@@ -223,15 +235,22 @@ class emulate:
                     number = len(self.parameters.known)
                     self.parameters.add(tensor, "", f"parameter{number}")
         self._optimizing = self._optimizers.index(optimizer)
+        tensors = [t for group in optimizer.param_groups for t in group["params"]]
+        for number, tensor in enumerate(tensors):
+            self.numbers[id(tensor)] = self._optimizing, number
+            if self.policy.overrides:
+                for held in optimizer.state.get(tensor, {}).values():
+                    if isinstance(held, torch.Tensor):
+                        self.owners[held] = self.parameters.known[id(tensor)]
 
     def _after_step(self, optimizer, args, kwargs):
-        if threading.get_ident() != self._thread:
+        if not self._is_here():
             return
         self._optimizing = None
         self.rounder.narrow.close_step()
         self.sites.next_step()
         self.parameters.forget_copies()
-        for table in (self._known, self._raw, self._alone, self._derived):
+        for table in (self._known, self._raw, self._alone, self._derived, self.owners):
             table.purge()
 
     def _hook(self, parameter):
@@ -249,12 +268,15 @@ class emulate:
 
     def _take_gradient(self, parameter, gradient):
         """The whole gradient of a parameter, rounded."""
-        if threading.get_ident() != self._thread:
+        if not self._is_here():
             return None
         if gradient.layout != torch.strided:
             raise EmulationError(
                 f"the gradient of {parameter.name} is sparse, which has no emulation; use sparse=False"
             )
+        module = parameter.module
+        if self.monitor is None and self.rounder.grid("weight_gradients", module, "").fmt is None:
+            return None
         with torch._C._DisableTorchDispatch():
             # A product made it for this parameter alone: nobody else reads it.
             alone = self._alone[gradient] and gradient.is_contiguous() and fills_storage(gradient)
@@ -262,7 +284,7 @@ class emulate:
             key = parameter.name, "gradient"
             number = self.sites.ordinals[key]
             self.sites.ordinals[key] += 1
-            site = Site(parameter.module, "", f"{parameter.name}.{number}", self.sites.step)
+            site = Site(module, "", f"{parameter.name}.{number}", self.sites.step)
             fmt = self.rounder.put(found, "weight_gradients", site, f"{parameter.what}.gradient")
             self._mark(found, fmt)
         return found
@@ -300,7 +322,8 @@ class emulate:
             return func(*args, **kwargs)
         # Recomputation under activation checkpointing runs within backward, with gradients enabled.
         backward = graph_task() != -1 and (not torch.is_grad_enabled() or self._differentiated())
-        if self._optimizing is not None and not torch.is_grad_enabled() and not backward:
+        inside = self._optimizing is not None and not self.sites.stack  # a closure calls the model
+        if inside and not torch.is_grad_enabled() and not backward:
             if kind == classes.OPAQUE:
                 self._refuse_opaque(func)
             site = updates.site(self, name)
@@ -348,10 +371,14 @@ class emulate:
         return found
 
     def _settle_forward(self, func, found, args, kwargs, site):
+        average = (
+            classes.written(func) and not torch.is_grad_enabled() and self._is_look(func, args)
+        )
         for i, result in enumerate(results_of(func, found, args, kwargs)):
             if i and base_name(func) in classes.FIRST_ONLY:
                 break
-            self._settle(result, self._role(site), site, f"{i}")
+            stored = average and self._is_like_weights(result)
+            self._settle(result, "stored" if stored else self._role(site), site, f"{i}")
 
     def _role(self, site):
         if self.logits is not None and fnmatchcase(site.module, self.logits):
@@ -393,9 +420,8 @@ class emulate:
             where = "engine" if node is None else node.name()
             forward = self.sites.backward(where)
             if node is not None and "AccumulateGrad" not in where:
-                self._check_seen(node)
-        ordinal = forward.ordinals[name]
-        forward.ordinals[name] += 1
+                self._lost(node)
+        ordinal = forward.count(name)
         site = Site(forward.module, forward.op, f"{forward.name}<{name}.{ordinal}", forward.step)
         site.operands = forward.operands
         site.targets = self._targets(forward, node)
@@ -450,9 +476,7 @@ class emulate:
         shape = _without_ones(result.shape)
         return shape in own and shape not in [s for parameter, s in targets if parameter is None]
 
-    def _check_seen(self, node):
-        if isinstance(node, _CustomNode) and node._sequence_nr() >= self.sites.first:
-            return  # a custom Function of this block, whose forward runs no operation
+    def _lost(self, node):
         if self.strict and not self.plain:
             raise EmulationError(
                 f"backward through {node.name()}, which was built outside this block or more than 16 optimizer steps "
@@ -529,6 +553,13 @@ class emulate:
             return False
         return not (torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args)))
 
+    def _is_like_weights(self, tensor):
+        """Whether what is written to from outside the model may be an average of weights, and is no activation."""
+        fmt = self._known[tensor]
+        grid = self.rounder.grid
+        kept = fmt is None or fmt == grid("stored", "", "").fmt
+        return kept and grid("activations", "", "").fmt is not None
+
     def _replaced(self, value):
         if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
             return [self._replaced(v) for v in value]
@@ -583,13 +614,13 @@ class emulate:
     def _product(self, func, name, args, kwargs, site):
         if not _is_emulated(args):
             return func(*args, **kwargs)
-        places = {"addmm": (1, 2), "baddbmm": (1, 2)}.get(name, (0, 1))
+        places = (1, 2) if name in ADDING else (0, 1)
         args = list(args)
         roles = []
         for i in places:
             args[i], role = self._operand(args[i], site, i)
             roles.append(role)
-        bias = {"addmm": 0, "baddbmm": 0, "convolution": 2}.get(name)
+        bias = 0 if name in ADDING else {"convolution": 2}.get(name)
         if bias is not None and args[bias] is not None:
             args[bias] = self._replaced(args[bias])
         found = self._run_product(func, name, args, kwargs, site, tuple(roles), "output")
@@ -600,7 +631,7 @@ class emulate:
         if not _is_emulated(args):
             return func(*args, **kwargs)
         args = list(args)
-        places = {"addmm": (1, 2), "baddbmm": (1, 2), "convolution_backward": (0, 1, 2)}
+        places = {**dict.fromkeys(ADDING, (1, 2)), "convolution_backward": (0, 1, 2)}
         roles = []
         for i in places.get(name, (0, 1)):
             args[i], role = self._saved(args[i], site, i)
@@ -743,22 +774,24 @@ def _onednn():
         torch._C._set_mkldnn_enabled(before)
 
 
-def _open_fused_paths(stack):
-    """Have torch run attention and recurrent layers as the operations that they are made of."""
-    stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
-    stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
-    torch._C._set_mkldnn_enabled(False)
-    stack.callback(
-        torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
-    )
-    torch.backends.mha.set_fastpath_enabled(False)
-
-
 def _overridden(policy):
     """A (module, operation) that each override alone matches, for a look at what it changes."""
     for pattern, _ in policy.overrides:
         where, _, kind = pattern.partition(":")
         yield where, kind or None
+
+
+def _check_options(strict, seed, monitor, logits):
+    if not isinstance(strict, bool):
+        raise TypeError(f"strict must be True or False, got {strict!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
+        raise TypeError(f"seed must be an integer or None, got {seed!r}")
+    if monitor is not None and not isinstance(monitor, Monitor):
+        raise TypeError(f"monitor must be a softfloat.training.Monitor or None, got {monitor!r}")
+    if logits is not None and not isinstance(logits, str):
+        raise TypeError(
+            f'logits must be a pattern of module paths, such as "head", or None, got {logits!r}'
+        )
 
 
 def _is_random(policy):
@@ -774,11 +807,3 @@ def _is_random(policy):
 
 def _is_plain(policy):
     return policy.sums is None and all(fmt is None for fmt in policy.grids.values())
-
-
-def _check_policy(policy, every):
-    if any(one.kahan for one in every):
-        raise ValueError(
-            f"policy {policy.name!r} compensates updates, which is the optimizer's own arithmetic: an unmodified "
-            "optimizer has none. Use kahan=False"
-        )

@@ -9,7 +9,7 @@ import torch
 
 from softfloat.backends.threads import get_num_threads
 from softfloat.functional import add, quantize
-from softfloat.in_place import InPlace, key_of
+from softfloat.in_place import ExactSum, InPlace, keys_of
 from softfloat.torch.tensors import array_of, check_room, flat_values, write
 from softfloat.training.cast import Caster
 from softfloat.training.policy import SCALED_ROLES
@@ -23,13 +23,14 @@ CARRIERS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.floa
 class Place(NamedTuple):
     """How tensors of one role are rounded at one place.
 
-    fmt : None: not at all.   rounds : InPlace, or None where a Caster must do it.
+    fmt : None: not at all.   rounds, adds : InPlace and ExactSum, or None where a Caster must do it.
     """
 
     fmt: Any
     rounding: str
     saturate: Any
     rounds: Any
+    adds: Any
 
     @property
     def is_plain(self):
@@ -72,7 +73,9 @@ class Rounder:
         self.monitor = monitor
         self.narrow = _SiteCaster(policy, self.seed, monitor)
         self._wide = None
+        self._key_of = keys_of(self.seed)
         self.elements = collections.Counter()
+        self._grids = {}
         self._places = {}
         self._rooms = {}
 
@@ -92,7 +95,11 @@ class Rounder:
 
     def grid(self, role, module, op):
         """The Grid of a role at one place; fmt None: nothing to round."""
-        return self.policy.at(module, op).grid(role)
+        key = role, module, op
+        found = self._grids.get(key)
+        if found is None:
+            found = self._grids[key] = self.policy.at(module, op).grid(role)
+        return found
 
     def put(self, tensor, role, site, what):
         """Round a tensor in place. Returns the format it is in now, None if nothing was to be done.
@@ -141,22 +148,24 @@ class Rounder:
         policy = self.policy.at(module, op)
         fmt, rounding = policy.grid(role)
         if fmt is None:
-            return Place(None, rounding, policy.saturate, None)
+            return Place(None, rounding, policy.saturate, None, None)
         check_room(dtype, fmt)
         scaled = policy.scaling and role in SCALED_ROLES
         carrier = CARRIERS.get(dtype)
         # A float32 tensor in a policy that needs float64 is rounded there.
         narrow = carrier == np.float32 and self.policy.dtype == np.float64
-        rounds = None
+        options = rounding, policy.saturate
+        rounds = adds = None
         if carrier is not None and not narrow and not scaled and self.monitor is None:
-            rounds = InPlace(fmt, carrier, rounding, policy.saturate)
-        return Place(fmt, rounding, policy.saturate, rounds)
+            rounds = InPlace(fmt, carrier, *options)
+            adds = ExactSum(fmt, carrier, *options)
+        return Place(fmt, *options, rounds, adds)
 
     def key(self, place, site, what):
         """The key of the random words of one tensor; 0 where its rounding draws none."""
         if not place.rounds.random:
             return 0
-        return key_of(self.seed, stream_of(site.step, _name(site, what)))
+        return self._key_of(stream_of(site.step, _name(site, what)))
 
     # ---------------------------------------------------------------- a tensor in pieces
     def room(self, dtype):
@@ -184,9 +193,13 @@ class Rounder:
         if place.fmt is None:
             return lambda x, y, room, start: np.add(x, y, out=x)
         stream = stream_of(site.step, _name(site, what))
+        key = self.key(place, site, what)
 
         def put(x, y, room, start):
-            x[...] = add(x, y, place.fmt, out=room, **place.options(self.seed, stream, start))
+            if place.adds(x, y, room, key, start):
+                x[...] = room
+            else:
+                x[...] = add(x, y, place.fmt, out=room, **place.options(self.seed, stream, start))
 
         return put
 

@@ -1,4 +1,8 @@
-"""Operations of an optimizer's step: what is added to a parameter is rounded to `update`, the exact sum to `stored`."""
+"""Operations of an optimizer's step: what is added to a parameter is rounded to `update`, the exact sum to `stored`.
+
+With `kahan` what rounding took from w + dw is kept, on the grid of the optimizer's state, and taken off the next dw
+(Zamirai et al., Revisiting BFloat16 Training, 2020); a decay w *= 1 - r is then the change -r w.
+"""
 
 from typing import NamedTuple
 
@@ -6,11 +10,13 @@ import numpy as np
 import torch
 
 import softfloat.torch.classes as classes
+from softfloat.torch.errors import EmulationError
 from softfloat.torch.sites import Site
 from softfloat.torch.tensors import array_of, flat_values, storage_of, write
 
 # Operations that add something to their first argument.
 ADDING = ("add_", "sub_", "addcdiv_", "_foreach_add_", "_foreach_sub_", "_foreach_addcdiv_")
+SCALING = ("mul_", "_foreach_mul_")
 
 
 def site(owner, name):
@@ -24,10 +30,11 @@ def site(owner, name):
 def run(owner, func, name, kind, args, kwargs, place):
     """One operation of an optimizer's step."""
     targets = args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
-    if name in ADDING and all(isinstance(t, torch.Tensor) for t in targets):
+    if name in (*ADDING, *SCALING) and all(isinstance(t, torch.Tensor) for t in targets):
         known = [owner.parameters.find(t) for t in targets]
         if known and all(known) and not all(_is_plain(owner, p) for p in known):
-            changes = _changes(name, args, kwargs, len(targets))
+            kahan = any(_is_compensated(owner, p) for p in known)
+            changes = _changes(name, args, kwargs, len(targets), kahan)
             if changes is not None:
                 for parameter, target, change in zip(known, targets, changes, strict=True):
                     _update(owner, parameter, target, change, place)
@@ -35,15 +42,43 @@ def run(owner, func, name, kind, args, kwargs, place):
     found = func(*args, **kwargs)
     if kind in (classes.PRODUCT, classes.ROUNDED, classes.UNKNOWN, classes.OPAQUE):
         _settle(owner, func, found, args, kwargs, place)
+    elif kind == classes.CARRIER:
+        owner._unmark(func, found, args, kwargs)
     elif kind != classes.VIEW:
         owner._pass_on(func, found, args, kwargs)
     return found
 
 
 def _settle(owner, func, found, args, kwargs, place):
-    for i, result in enumerate(classes.results_of(func, found, args, kwargs)):
-        if isinstance(result, torch.Tensor):
-            owner._settle(result, "optimizer", place, f"{i}")
+    results = classes.results_of(func, found, args, kwargs)
+    for i, result in enumerate(results):
+        if not isinstance(result, torch.Tensor):
+            continue
+        here = place
+        if owner.policy.overrides:
+            parameter = _owner_of(owner, (*args, *kwargs.values()), i, len(results))
+            if parameter is not None:
+                owner.owners[result] = parameter
+                here = Site(parameter.module, place.op, place.name, place.step)
+        written_to = owner.parameters.find(result)
+        if written_to is not None and _is_compensated(owner, written_to):
+            raise EmulationError(
+                f"the policy compensates updates (kahan), and {func} changes {written_to.name} otherwise than by "
+                "adding to it; use SGD, Adam or AdamW, or kahan=False"
+            )
+        owner._settle(result, "optimizer", here, f"{i}")
+
+
+def _owner_of(owner, values, i, count):
+    """The parameter that one result of an operation is about: that of its operands, their gradients or state."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            value = value[i] if len(value) == count else None
+        if isinstance(value, torch.Tensor):
+            known = owner.parameters.find(value) or owner._of_gradient(value) or owner.owners[value]
+            if known is not None:
+                return known
+    return None
 
 
 def _is_plain(owner, parameter):
@@ -87,39 +122,73 @@ class Change(NamedTuple):
         )
 
 
-def _changes(name, args, kwargs, count):
+def _is_compensated(owner, parameter):
+    return owner.policy.at(parameter.module, "").kahan
+
+
+def _changes(name, args, kwargs, count, kahan):
     """The Change of each target of an operation; None if it is not of a known form."""
     single = not name.startswith("_foreach")
+    if name in SCALING:
+        if not kahan:
+            return None
+        factors = _listed(args[1], count)
+        return [Change(w, f - 1) for w, f in zip(_listed(args[0], count), factors, strict=True)]
     sign = -1 if "sub" in name else 1
     if "addcdiv" in name:
         values = kwargs.get("value", args[3] if len(args) > 3 else 1)
-        scalars = values.tolist() if isinstance(values, torch.Tensor) else values
-        scalars = scalars if isinstance(scalars, (list, tuple)) else [scalars] * count
+        scalars = values.tolist() if isinstance(values, torch.Tensor) and values.dim() else values
         first, second = ([a] if single else a for a in args[1:3])
+        scalars = _listed(scalars, count)
         return [Change(x, v, y) for x, y, v in zip(first, second, scalars, strict=True)]
     others = [args[1]] if single else args[1]
-    if not isinstance(others, (list, tuple)):
-        return None
-    if not all(isinstance(x, torch.Tensor) and x.dim() for x in others):
+    if not isinstance(others, (list, tuple)) or not all(
+        isinstance(x, torch.Tensor) for x in others
+    ):
         return None
     factor = sign * kwargs.get("alpha", args[2] if len(args) > 2 else 1)
     return [Change(x, factor) for x in others]
 
 
+def _listed(value, count):
+    return value if isinstance(value, (list, tuple)) else [value] * count
+
+
 def _update(owner, parameter, target, change, place):
-    """target = target + change, as the policy says."""
+    """target = target + change, as the policy says. A parameter without dimensions stays in the carrier."""
+    owner._written(parameter)
+    if not target.dim():
+        target.add_(change.whole(()))
+        return
     here = Site(parameter.module, "", place.name, place.step)
     names = f"{parameter.what}.change", f"{parameter.what}.updated.{parameter.name}"
-    owner._written(parameter)
-    if not _update_in_pieces(owner.rounder, target, change, here, names):
+    if _is_compensated(owner, parameter):
+        _update_compensated(owner, parameter, target, change.whole(target.shape), here, names)
+    elif not _update_in_pieces(owner.rounder, target, change, here, names):
         change = change.whole(target.shape)
-        _update_at_once(owner.rounder, parameter, target, change, here, names)
+        owner.rounder.put(change, "update", here, names[0])
+        _add(owner.rounder, parameter, target, change, here, names)
     owner.rounder.elements["stored"] += target.numel()
 
 
-def _update_at_once(rounder, parameter, target, change, here, names):
-    """names : of the change and of the sum, for random words."""
+def _update_compensated(owner, parameter, target, change, here, names):
+    """As `_update`, less what rounding took from the last one; names : of the change and of the sum."""
+    rounder, what = owner.rounder, parameter.what
     rounder.put(change, "update", here, names[0])
+    number = owner.numbers.get(id(parameter.tensor))
+    lost = owner.compensation.get(number)
+    if lost is not None:
+        change = change - lost
+        rounder.put(change, "update", here, f"{what}.compensated")
+    before = target.clone()
+    _add(rounder, parameter, target, change, here, names)
+    lost = (target - before) - change
+    rounder.put(lost, "optimizer", here, f"{what}.compensation")
+    owner.compensation[number] = lost
+
+
+def _add(rounder, parameter, target, change, here, names):
+    """target + change, rounded once, into the target: in any memory, and with a monitor."""
     weights = array_of(target)
     name = f"{here.name}:{names[1]}"
     caster = rounder.of(weights.dtype, parameter.module, "", name, here.step)
@@ -128,7 +197,7 @@ def _update_at_once(rounder, parameter, target, change, here, names):
 
 
 def _update_in_pieces(rounder, target, change, here, names):
-    """As `_update_at_once`, a piece at a time that stays in the cache; False, nothing done, for other memory."""
+    """target + change, a piece at a time that stays in the cache; False, nothing done, for other memory."""
     of_change, of_sum = (
         rounder.place(role, here.module, "", target.dtype) for role in ("update", "stored")
     )
