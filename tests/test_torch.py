@@ -11,16 +11,12 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from torch_networks import (  # noqa: E402
-    BF16,
     DEEP,
     NETWORKS,
-    OPTIMIZERS,
     RANDOM,
     SHALLOW,
     F,
     assert_same_bits,
-    flat,
-    loop,
     mlp,
     trained,
 )
@@ -28,6 +24,7 @@ from torch_networks import (  # noqa: E402
 import softfloat as sf  # noqa: E402
 import softfloat.torch as st  # noqa: E402
 from softfloat import training  # noqa: E402
+from softfloat.training.policy import ROLES  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -38,24 +35,6 @@ def known_start():
 
 
 # ---------------------------------------------------------------- all networks
-@pytest.mark.parametrize("network", list(NETWORKS)[:4])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_policy_of_float32_gives_the_bits_of_plain_torch(network, optimizer):
-    torch.manual_seed(3)
-    model, x, y = NETWORKS[network]()
-    loop(model, OPTIMIZERS[optimizer](model.parameters()), x, y)
-    assert_same_bits(trained(network, "fp32", optimizer)[0], flat(model))
-
-
-@pytest.mark.parametrize("network", list(NETWORKS)[:4])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_every_weight_lies_on_its_grid(network, optimizer):
-    found, emulation = trained(network, DEEP, optimizer)
-    assert_same_bits(np.asarray(sf.quantize(found, "bfloat16")), found)
-    calls = emulation.report().calls
-    assert not {"unknown", "opaque", "lost"} & set(calls)
-
-
 @pytest.mark.parametrize("network", list(NETWORKS)[:4])
 def test_stochastic_runs_repeat_with_other_work_in_the_loop_and_on_any_threads(network):
     first = trained(network, RANDOM, seed=5)[0]
@@ -189,6 +168,7 @@ def test_a_canary_that_does_not_change_colour_is_an_error(monkeypatch):
 
     monkeypatch.setattr(rounder, "write", lambda tensor, array: None)
     monkeypatch.setattr(rounder, "array_of", lambda t: t.detach().clone().numpy())
+    monkeypatch.setattr(rounder, "flat_values", lambda t: t.detach().clone().numpy().reshape(-1))
     with pytest.raises(st.EmulationError, match="does not let emulate round"):
         st.emulate(SHALLOW).__enter__()
 
@@ -207,24 +187,94 @@ def test_a_forked_worker_loads_data_unrounded():
     assert not torch.equal(rounded, x)
 
 
+def test_a_model_in_a_forked_process_is_an_error():
+    model, x, _ = mlp()
+    with st.emulate(DEEP):
+        model(x)
+        child = os.fork()
+        if child == 0:
+            try:
+                model(x)
+            except st.EmulationError as error:
+                os._exit(0 if "another thread or process" in str(error) else 2)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return torch.full((2,), 1.001) * (i + 1)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_workers_of_a_data_loader_load_data_unrounded():
+    want = torch.stack([Numbers()[i] for i in range(4)])
+    with st.emulate(DEEP):
+        torch.ones(2, 2) @ torch.ones(2, 2)
+        loader = torch.utils.data.DataLoader(
+            Numbers(), 4, num_workers=1, multiprocessing_context="fork"
+        )
+        (got,) = loader
+    assert torch.equal(got, want)
+
+
+def test_a_compiled_module_is_an_error():
+    model, x, _ = mlp()
+    compiled = torch.compile(model, backend="eager")
+    with st.emulate(DEEP):
+        model(x)
+        with pytest.raises(st.EmulationError, match="that torch.compile was given"):
+            compiled(x)
+
+
+def test_fused_paths_that_are_switched_on_again_are_errors():
+    lstm, x = torch.nn.LSTM(4, 4), torch.randn(3, 2, 4)
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    with st.emulate(DEEP):
+        lstm(x)
+        with torch.backends.mkldnn.flags(enabled=True):
+            with pytest.raises(st.EmulationError, match=r"mkldnn.flags\(enabled=False\)"):
+                lstm(x)
+        torch.backends.mha.set_fastpath_enabled(True)
+        with torch.no_grad(), pytest.raises(st.EmulationError, match="set_fastpath_enabled"):
+            layer(x)
+
+
+def test_a_canary_that_is_not_seen_is_an_error(monkeypatch):
+    from softfloat.torch import classes
+
+    seen = classes.kind_of
+    hide = lambda func: classes.QUERY if "mm" in str(func) else seen(func)  # noqa: E731
+    monkeypatch.setattr(classes, "kind_of", hide)
+    with pytest.raises(st.EmulationError, match="hides operations from emulate"):
+        st.emulate(SHALLOW).__enter__()
+    assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+
+
+def test_without_strict_what_is_not_emulated_is_counted():
+    model, x, y = mlp()
+    before = F.cross_entropy(model(x), y)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, fused=True)
+    ran = []
+    with st.emulate(DEEP, strict=False) as emulation:
+        one_pass(model, x, y)
+        optimizer.step()
+        torch.linalg.eigvalsh(torch.eye(2))
+        before.backward()
+        thread = threading.Thread(target=lambda: ran.append(model(x)))
+        thread.start()
+        thread.join()
+    calls = emulation.report().calls
+    assert "_fused_sgd_" in calls["opaque"]
+    assert any("eigh" in name for name in calls["unknown"])
+    assert "AddmmBackward0" in calls["lost"]
+    assert torch.equal(ran[0], model(x))
+
+
 # ---------------------------------------------------------------- loops of other shapes
-@pytest.mark.parametrize("reentrant", [False, True])
-@pytest.mark.parametrize("policy", [DEEP, RANDOM], ids=lambda p: p.name)
-def test_activation_checkpointing_changes_no_bit(policy, reentrant):
-    from torch.utils.checkpoint import checkpoint
-
-    found = []
-    for checkpointed in (False, True):
-        torch.manual_seed(3)
-        model, x, y = mlp()
-        x = x.requires_grad_()
-        with st.emulate(policy, seed=5):
-            outputs = checkpoint(model, x, use_reentrant=reentrant) if checkpointed else model(x)
-            F.cross_entropy(outputs, y).backward()
-        found.append(np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
-    assert_same_bits(*found)
-
-
 def test_a_module_checkpointed_twice_cannot_be_random():
     from torch.utils.checkpoint import checkpoint
 
@@ -237,26 +287,10 @@ def test_a_module_checkpointed_twice_cannot_be_random():
             x.sum().backward()
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw_foreach"])
-def test_a_resumed_run_goes_on_bit_for_bit(optimizer):
-    whole, _ = trained("mlp", RANDOM, optimizer, steps=4, seed=5)
-    torch.manual_seed(3)
-    model, x, y = mlp()
-    run = OPTIMIZERS[optimizer](model.parameters())
-    with st.emulate(RANDOM, seed=5) as emulation:
-        loop(model, run, x, y, 2)
-    states = model.state_dict(), run.state_dict(), emulation.state_dict()
-    model, _, _ = mlp()
-    run = OPTIMIZERS[optimizer](model.parameters())
-    model.load_state_dict(states[0])
-    run.load_state_dict(states[1])
-    emulation = st.emulate(RANDOM, seed=5)
-    emulation.load_state_dict(states[2])
-    with emulation:
-        loop(model, run, x, y, 2)
-    assert_same_bits(flat(model), whole)
-    with pytest.raises(ValueError, match="seed"):
-        st.emulate(RANDOM, seed=6).load_state_dict(states[2])
+def test_a_state_of_another_seed_is_refused():
+    state = st.emulate(RANDOM, seed=5).state_dict()
+    with pytest.raises(ValueError, match="seed 5, this one 6"):
+        st.emulate(RANDOM, seed=6).load_state_dict(state)
 
 
 def test_gradients_accumulate_on_their_grid():
@@ -316,23 +350,95 @@ def test_autocast_runs_inside():
         assert_same_bits(sf.quantize(p.detach().numpy(), "binary16"), p.detach().numpy())
 
 
-def test_overrides_reach_one_module():
-    policy = training.Policy("o", **BF16, overrides={"2": {"activations": "float8_e4m3"}})
-    model, x, _ = mlp()
-    with st.emulate(policy):
-        first = model[:1](x).detach().numpy()
-    with st.emulate(policy):
-        y = model(x).detach().numpy()
-    assert_same_bits(sf.quantize(y, "float8_e4m3"), y)
-    assert np.any(np.asarray(sf.quantize(first, "float8_e4m3")) != first)
-
-
-def test_a_monitor_counts_every_tensor():
+# ---------------------------------------------------------------- overrides, report, monitor
+def formats_seen(policy, **options):
+    """{(name of a tensor, role): label of the format that it was rounded to}, over two steps of an MLP."""
     monitor = training.Monitor(every=1)
-    trained("mlp", SHALLOW, monitor=monitor)
-    counts = monitor.counts
-    for role in ("weights", "activations", "errors", "weight_gradients"):
-        assert counts[role]["values"] > 0, role
+    trained("mlp", policy, "adamw", 2, monitor=monitor, **options)
+    held = monitor.tensors.items()
+    return {(n, a.role): a.range["format"] for n, a in held if a.range is not None}
+
+
+def changed_by(overrides, **options):
+    """The tensors whose format overrides change, as (name, role, format)."""
+    base = {**dict.fromkeys(ROLES, "e8m9"), "master": "e8m9"}
+    before = formats_seen(training.Policy("b", **base), **options)
+    after = formats_seen(training.Policy("o", **base, overrides=overrides), **options)
+    assert before.keys() == after.keys()
+    return {(*key, after[key]) for key in before if before[key] != after[key]}
+
+
+def test_overrides_by_operation_change_its_results_alone():
+    found = changed_by({"*:mm": {"errors": "bfloat16"}, "*:addmm": {"activations": "bfloat16"}})
+    assert {(role, label) for _, role, label in found} == {("activations", "bfloat16")} | {
+        ("errors", "bfloat16") for name, role, _ in found if role == "errors"
+    }
+    assert all("addmm" in name for name, role, _ in found if role == "activations")
+
+
+def test_overrides_by_module_and_operation_need_both():
+    found = changed_by({"0:addmm": {"activations": "bfloat16"}})
+    assert found == {
+        ("0.addmm.operand1", "activations", "bfloat16"), ("0.addmm.output", "activations", "bfloat16"),
+    }  # fmt: skip
+    assert not changed_by({"0:conv": {"activations": "bfloat16"}, "9": {"errors": "bfloat16"}})
+
+
+def test_an_override_of_weights_is_of_that_module():
+    found = changed_by({"2": {"weights": "bfloat16"}})
+    assert found == {("2.weight", "weights", "bfloat16"), ("2.bias", "weights", "bfloat16")}
+
+
+def test_an_override_of_the_optimizer_is_of_that_modules_state():
+    found = changed_by({"2": {"optimizer": "bfloat16"}})
+    assert found and all(n.startswith("2.") and r == "optimizer" for n, r, _ in found)
+
+
+def test_logits_are_the_results_of_the_modules_named():
+    policy = training.Policy("l", activations="bfloat16", logits="e8m9")
+    seen = formats_seen(policy, logits="2")
+    assert seen["2.addmm.output", "logits"] == "e8m9"
+    assert ("2.addmm.output", "activations") not in seen and (
+        "0.addmm.output",
+        "logits",
+    ) not in seen
+
+
+def test_the_report_counts_operations_and_elements():
+    _, emulation = trained("mlp", DEEP, steps=3)
+    report = emulation.report()
+    assert report.calls["product"] == {"addmm": 6, "mm": 9}
+    weights = 5 * 7 + 7 + 7 * 3 + 3
+    assert report.elements["weights"] == report.elements["weight_gradients"] == 3 * weights
+    assert report.elements["stored"] == report.elements["update"] == 3 * weights
+    assert "product: 15 calls\n  addmm 6\n  mm 9" in str(report)
+
+
+def test_a_monitor_counts_what_each_tensor_lost():
+    policy = training.Policy("m", activations="float8_e4m3", errors="float8_e4m3")
+    layer, monitor = torch.nn.Linear(2, 4, bias=False), training.Monitor(every=1)
+    with torch.no_grad():
+        layer.weight.copy_(torch.tensor([[1.0, 0], [2.0**10, 0], [2.0**-12, 0], [0, 0]]))
+    x = torch.tensor([[1.0, 1.0]], requires_grad=True)
+    with st.emulate(policy, monitor=monitor):
+        y = layer(x)
+        y.backward(torch.tensor([[2.0**-12, 0, 0, 2.0]]))
+    output = monitor.tensors["mm.output"]
+    assert output.role == "activations" and output.values == 4
+    shares = output.share("flushed"), output.share("overflowed"), output.share("saturated")
+    assert shares == (1 / 3, 1 / 4, 0.0)
+    where = np.flatnonzero(output.histogram) - 127
+    assert where.tolist() == [-12, 0, 10] and output.histogram.sum() == 3
+    error = next(a for n, a in monitor.tensors.items() if a.role == "errors" and a.share("flushed"))
+    assert error.share("flushed") == 1 / 2
+
+
+def test_a_monitor_sees_every_role():
+    monitor = training.Monitor(every=1)
+    found, _ = trained("mlp", SHALLOW, monitor=monitor)
+    assert_same_bits(found, trained("mlp", SHALLOW)[0])
+    for role in ("weights", "activations", "errors", "weight_gradients", "update"):
+        assert monitor.counts[role]["values"] > 0, role
     assert monitor.updates > 0
     assert monitor.tensors["0.addmm.output"].histogram.sum() > 0
 

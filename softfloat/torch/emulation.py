@@ -47,6 +47,9 @@ _PASSING = frozenset(
 )  # fmt: skip
 
 
+_PRODUCTS = frozenset(
+    ("AddmmBackward0", "MmBackward0", "BmmBackward0", "BaddbmmBackward0", "ConvolutionBackward0")
+)
 _CustomNode = torch.autograd.function.BackwardCFunction
 
 
@@ -100,14 +103,15 @@ class emulate:
         self._known = Known()  # the format that all values of a storage are in
         self._operands = Known()  # (Site, what) of unrounded tensors that products rounded last
         self._raw = Known()  # gradients of parameters on their way, not rounded yet
+        self._alone = Known()  # those that a product made, which only views of them share
         self._derived = Known()  # rounded weights in another dtype
+        self._facts = self._known, self._operands, self._raw, self._alone, self._derived
         self.owners = Known()  # parameters of the tensors in an optimizer's step, for overrides
         self.numbers = {}  # {id of a parameter: (optimizer, its number there)}
         self.compensation = {}  # {such a number: what rounding took from the parameter's last update}
         self._gradients = {}
         self._optimizers = []
         self._optimizing = None
-        self._paused = 0
         self._stack = None
 
     # ---------------------------------------------------------------- the block
@@ -150,7 +154,7 @@ class emulate:
         """Forget what was known of memory, which anything may have written to since the last block."""
         self.parameters.forget_copies()
         self.sites.begin()
-        for table in (self._known, self._operands, self._raw, self._derived):
+        for table in self._facts:
             table.clear()
 
     def __exit__(self, kind, error, trace):
@@ -173,14 +177,6 @@ class emulate:
         stack, self._stack = self._stack, None
         stack.close()
         self.sites.stack.clear()
-
-    @contextlib.contextmanager
-    def _pause(self):
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
 
     def report(self):
         """A Report of what ran in this object's blocks, as of now."""
@@ -256,7 +252,7 @@ class emulate:
         self.rounder.narrow.close_step()
         self.sites.next_step()
         self.parameters.forget_copies()
-        for table in (self._known, self._operands, self._raw, self._derived, self.owners):
+        for table in (*self._facts, self.owners):
             table.purge()
 
     def _hook(self, parameter):
@@ -274,21 +270,27 @@ class emulate:
 
     def _take_gradient(self, parameter, gradient):
         """The whole gradient of a parameter, rounded."""
-        if self._paused or not self._is_here():
+        if not self._is_here():
             return None
         if gradient.layout != torch.strided:
             raise EmulationError(
                 f"the gradient of {parameter.name} is sparse, which has no emulation; use sparse=False"
             )
-        with self._pause():
-            found = gradient.detach().clone()
+        module = parameter.module
+        if self.monitor is None and self.rounder.grid("weight_gradients", module, "").fmt is None:
+            return None
+        with torch._C._DisableTorchDispatch():
+            # A product made it for this parameter alone: nobody else reads it.
+            alone = self._alone[gradient] and gradient.is_contiguous() and fills_storage(gradient)
+            found = gradient if alone else gradient.detach().clone()
             site = self._gradient_site(parameter, "gradient")
             fmt = self.rounder.put(found, "weight_gradients", site, f"{parameter.what}.gradient")
             self._mark(found, fmt)
         return found
 
     def _pack(self, tensor):
-        return tensor.detach(), tensor._version
+        with torch._C._DisableTorchDispatch():
+            return tensor.detach(), tensor._version
 
     def _unpack(self, packed):
         tensor, version = packed
@@ -306,7 +308,7 @@ class emulate:
 
     # ---------------------------------------------------------------- operations
     def _dispatch(self, func, args, kwargs):
-        if self._paused or os.getpid() != self._process:
+        if os.getpid() != self._process:
             return func(*args, **kwargs)
         kind = classes.kind_of(func)
         name = base_name(func)
@@ -355,9 +357,8 @@ class emulate:
         """What is no product and no view, in either pass; settle(func, found, args, kwargs, site) rounds results."""
         args = self._read(func, args, site)
         found = self._compute(func, name, args, kwargs, site)
-        if (
-            kind == classes.UNKNOWN and self.strict
-        ):  # what gives no floating numbers has none to round
+        if kind == classes.UNKNOWN and self.strict:
+            # What gives no floating numbers has none to round.
             self._refuse_unknown(func, results_of(func, found, args, kwargs))
         if kind == classes.CARRIER or name in classes.LOSSES:
             self._unmark(func, found, args, kwargs)
@@ -390,7 +391,7 @@ class emulate:
             return
         parameter = self.parameters.find(result)
         if parameter is not None:
-            parameter.copy = None
+            self._written(parameter)
             place = Site(parameter.module, "", site.name, site.step)
             self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
             return
@@ -425,8 +426,7 @@ class emulate:
             forward = self.sites.backward(where)
             if node is not None and "AccumulateGrad" not in where:
                 self._lost(node)
-        ordinal = forward.ordinals[name]
-        forward.ordinals[name] += 1
+        ordinal = forward.count(name)
         site = Site(forward.module, forward.op, f"{forward.name}<{name}.{ordinal}", forward.step)
         site.operands = forward.operands
         site.targets = self._targets(forward, node)
@@ -442,6 +442,8 @@ class emulate:
                 continue
             if raw or self._is_for_parameter(site.targets, i, result, len(results), of_product):
                 self._raw[result] = True
+                if of_product and _is_alone(current_node()):
+                    self._alone[result] = True
             else:
                 self._settle(result, "errors", site, f"error{i or ''}")
 
@@ -513,15 +515,33 @@ class emulate:
         """The rounded copy of a parameter, made once for each value that it has."""
         if parameter.is_stale():
             tensor = parameter.tensor.detach()
-            copy = torch.empty_strided(
-                tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
-            )
-            copy.copy_(tensor)
             site = Site(parameter.module, "", parameter.name, self.sites.step)
-            fmt = self.rounder.put(copy, "weights", site, parameter.what)
+            fmt = self._held_format(tensor, site)
+            if fmt is not None:
+                copy = tensor  # rounding would leave it as it is
+            else:
+                copy = torch.empty_strided(
+                    tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
+                )
+                copy.copy_(tensor)
+                fmt = self.rounder.put(copy, "weights", site, parameter.what)
             self._mark(copy, fmt or "weights")
             parameter.keep(copy)
         return parameter.copy
+
+    def _held_format(self, tensor, site):
+        """The format of weights if a parameter, alone in its memory, holds values of it already; else None."""
+        if not tensor.dim() or not fills_storage(tensor):
+            return None
+        if not self.rounder.holds(tensor, "weights", site):
+            return None
+        self.rounder.elements["weights"] += tensor.numel()
+        return self.rounder.grid("weights", site.module, site.op).fmt
+
+    def _written(self, parameter):
+        """Something was written to a parameter: what was known of its values is void."""
+        parameter.copy = None
+        self._known.forget(parameter.tensor)
 
     def _read(self, func, args, site):
         """The arguments, parameters that are only read replaced by their rounded copies."""
@@ -672,7 +692,7 @@ class emulate:
             self._known.forget(result)
             parameter = self.parameters.find(result)
             if parameter is not None:
-                parameter.copy = None
+                self._written(parameter)
 
     def _pass_on(self, func, found, args, kwargs):
         """What only selects and moves values gives values of the format that all its operands are in."""
@@ -688,7 +708,7 @@ class emulate:
                 continue
             parameter = self.parameters.find(result)
             if parameter is not None:
-                parameter.copy = None
+                self._written(parameter)
             self._mark(result, fmt)
             if raw:
                 self._raw[result] = True
@@ -727,6 +747,11 @@ def _delivered(found, kwargs):
 def _is_active():
     """Whether an emulate block runs in this thread."""
     return any(isinstance(mode, _Mode) for mode in _get_current_dispatch_mode_stack())
+
+
+def _is_alone(node):
+    """Whether each tensor that a node of a product makes goes along one edge, so that nothing else can read it."""
+    return node is not None and node.name() in _PRODUCTS
 
 
 def _without_ones(shape):

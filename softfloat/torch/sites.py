@@ -26,16 +26,24 @@ class Site:
 
     module, op : for the policy.   name : unique within a step.   step : of the optimizer, when it ran.
     operands : {place in memory: (Site, what)} of tensors that autograd saves unrounded, and the products rounded.
-    targets : of its node's edges, see Emulation._targets.   ordinals : of operations of its backward pass.
+    targets : of its node's edges, see Emulation._targets.
     """
 
-    __slots__ = ("module", "name", "op", "operands", "ordinals", "step", "targets")
+    __slots__ = ("_ordinals", "module", "name", "op", "operands", "step", "targets")
 
     def __init__(self, module, op, name, step):
         self.module, self.op, self.name, self.step = module, op, name, step
         self.operands = {}
-        self.ordinals = collections.Counter()
+        self._ordinals = None
         self.targets = None
+
+    def count(self, name):
+        """The ordinal of an operation of the backward pass among those of its name."""
+        if self._ordinals is None:
+            self._ordinals = {}
+        number = self._ordinals.get(name, 0)
+        self._ordinals[name] = number + 1
+        return number
 
 
 class Sites:

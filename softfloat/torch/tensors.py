@@ -25,6 +25,13 @@ def array_of(tensor):
     return tensor.to("cpu", wide).numpy()
 
 
+def flat_values(tensor):
+    """The memory of a contiguous float32 or float64 tensor on the CPU as a flat array; None for any other tensor."""
+    if tensor.is_cpu and tensor.dtype in SHARED and tensor.is_contiguous() and not tensor.is_neg():
+        return tensor.numpy(force=True).reshape(-1)
+    return None
+
+
 def tensor_of(array, like):
     """An array as a tensor of the dtype and the device of another."""
     return torch.from_numpy(np.ascontiguousarray(array)).to(like.device, like.dtype)

@@ -4,13 +4,15 @@ With `kahan` what rounding took from w + dw is kept, on the grid of the optimize
 (Zamirai et al., Revisiting BFloat16 Training, 2020); a decay w *= 1 - r is then the change -r w.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 
 import softfloat.torch.classes as classes
 from softfloat.torch.errors import EmulationError
 from softfloat.torch.sites import Site
-from softfloat.torch.tensors import array_of, write
+from softfloat.torch.tensors import array_of, flat_values, storage_of, write
 
 # Operations that add something to their first argument.
 ADDING = ("add_", "sub_", "addcdiv_", "_foreach_add_", "_foreach_sub_", "_foreach_addcdiv_")
@@ -85,32 +87,67 @@ def _is_plain(owner, parameter):
     return stored is None and grid("update", parameter.module, "").fmt is None
 
 
+class Change(NamedTuple):
+    """What is added to a target: x * factor, or x * factor / divisor, in the carrier."""
+
+    x: torch.Tensor
+    factor: float
+    divisor: torch.Tensor | None = None
+
+    def whole(self, shape):
+        """All of it, in fresh memory, of the shape of the target."""
+        found = self.x * self.factor
+        if self.divisor is not None:
+            found = found / self.divisor
+        return found.expand(shape).contiguous()
+
+    def into(self, out, start):
+        """A piece of it, the elements that a flat tensor has room for, from `start` on. All memory is contiguous."""
+        stop = start + out.numel()
+        torch.mul(self.x.view(-1)[start:stop], self.factor, out=out)
+        if self.divisor is not None:
+            out.div_(self.divisor.view(-1)[start:stop])
+
+    def is_flat_like(self, target):
+        """Whether `into` can be used: all tensors lie in memory as a contiguous target does, apart from it or on it."""
+        return all(
+            t is None
+            or t.shape == target.shape
+            and t.dtype == target.dtype
+            and t.device == target.device
+            and t.is_contiguous()
+            and not t.is_neg()
+            and (t.data_ptr() == target.data_ptr() or storage_of(t) != storage_of(target))
+            for t in (self.x, self.divisor)
+        )
+
+
 def _is_compensated(owner, parameter):
     return owner.policy.at(parameter.module, "").kahan
 
 
 def _changes(name, args, kwargs, count, kahan):
-    """What an operation adds to each of its targets, in the carrier; None if it is not of a known form."""
+    """The Change of each target of an operation; None if it is not of a known form."""
     single = not name.startswith("_foreach")
     if name in SCALING:
         if not kahan:
             return None
         factors = _listed(args[1], count)
-        return [w * (f - 1) for w, f in zip(_listed(args[0], count), factors, strict=True)]
+        return [Change(w, f - 1) for w, f in zip(_listed(args[0], count), factors, strict=True)]
     sign = -1 if "sub" in name else 1
     if "addcdiv" in name:
         values = kwargs.get("value", args[3] if len(args) > 3 else 1)
         scalars = values.tolist() if isinstance(values, torch.Tensor) and values.dim() else values
         first, second = ([a] if single else a for a in args[1:3])
         scalars = _listed(scalars, count)
-        return [x * v / y for x, y, v in zip(first, second, scalars, strict=True)]
+        return [Change(x, v, y) for x, y, v in zip(first, second, scalars, strict=True)]
     others = [args[1]] if single else args[1]
     if not isinstance(others, (list, tuple)) or not all(
         isinstance(x, torch.Tensor) for x in others
     ):
         return None
     factor = sign * kwargs.get("alpha", args[2] if len(args) > 2 else 1)
-    return [x * factor for x in others]
+    return [Change(x, factor) for x in others]
 
 
 def _listed(value, count):
@@ -119,29 +156,66 @@ def _listed(value, count):
 
 def _update(owner, parameter, target, change, place):
     """target = target + change, as the policy says. A parameter without dimensions stays in the carrier."""
-    parameter.copy = None
+    owner._written(parameter)
     if not target.dim():
-        target.add_(change)
+        target.add_(change.whole(()))
         return
     here = Site(parameter.module, "", place.name, place.step)
-    what = parameter.what
-    change = change.expand(target.shape).contiguous()
-    owner.rounder.put(change, "update", here, f"{what}.change")
-    weights = array_of(target)
-    kahan = _is_compensated(owner, parameter)
-    number = owner.numbers.get(id(parameter.tensor))
-    if kahan:
-        lost = owner.compensation.get(number)
-        if lost is not None:
-            change = change - lost
-            owner.rounder.put(change, "update", here, f"{what}.compensated")
-        before = target.clone()
-    name = f"{here.name}:{what}.updated.{parameter.name}"
-    caster = owner.rounder.of(weights.dtype, parameter.module, "", name, here.step)
-    updated = caster.updated(weights, array_of(change), parameter.module, what)
-    write(target, np.asarray(updated))
+    names = f"{parameter.what}.change", f"{parameter.what}.updated.{parameter.name}"
+    if _is_compensated(owner, parameter):
+        _update_compensated(owner, parameter, target, change.whole(target.shape), here, names)
+    elif not _update_in_pieces(owner.rounder, target, change, here, names):
+        change = change.whole(target.shape)
+        owner.rounder.put(change, "update", here, names[0])
+        _add(owner.rounder, parameter, target, change, here, names)
     owner.rounder.elements["stored"] += target.numel()
-    if kahan:
-        lost = (target - before) - change
-        owner.rounder.put(lost, "optimizer", here, f"{what}.compensation")
-        owner.compensation[number] = lost
+
+
+def _update_compensated(owner, parameter, target, change, here, names):
+    """As `_update`, less what rounding took from the last one; names : of the change and of the sum."""
+    rounder, what = owner.rounder, parameter.what
+    rounder.put(change, "update", here, names[0])
+    number = owner.numbers.get(id(parameter.tensor))
+    lost = owner.compensation.get(number)
+    if lost is not None:
+        change = change - lost
+        rounder.put(change, "update", here, f"{what}.compensated")
+    before = target.clone()
+    _add(rounder, parameter, target, change, here, names)
+    lost = (target - before) - change
+    rounder.put(lost, "optimizer", here, f"{what}.compensation")
+    owner.compensation[number] = lost
+
+
+def _add(rounder, parameter, target, change, here, names):
+    """target + change, rounded once, into the target: in any memory, and with a monitor."""
+    weights = array_of(target)
+    name = f"{here.name}:{names[1]}"
+    caster = rounder.of(weights.dtype, parameter.module, "", name, here.step)
+    updated = caster.updated(weights, array_of(change), parameter.module, parameter.what)
+    write(target, np.asarray(updated))
+
+
+def _update_in_pieces(rounder, target, change, here, names):
+    """target + change, a piece at a time that stays in the cache; False, nothing done, for other memory."""
+    of_change, of_sum = (
+        rounder.place(role, here.module, "", target.dtype) for role in ("update", "stored")
+    )
+    weights = flat_values(target)
+    if weights is None or not weights.size or not change.is_flat_like(target):
+        return False
+    if not (of_change.is_plain and of_sum.is_plain):
+        return False
+    put_change = rounder.in_pieces(of_change, here, names[0])
+    put_sum = rounder.sum_in_pieces(of_sum, here, names[1])
+    room = rounder.room(target.dtype)
+    for start in range(0, weights.size, room.shape[1]):
+        piece = weights[start : start + room.shape[1]]
+        moved = room[0, : piece.size]
+        change.into(moved, start)
+        moved = moved.numpy()
+        put_change(moved, start)
+        put_sum(piece, moved, room[1, : piece.size].numpy(), start)
+    if of_change.fmt is not None:
+        rounder.elements["update"] += weights.size
+    return True
