@@ -221,6 +221,9 @@ def test_workers_of_a_data_loader_load_data_unrounded():
     assert torch.equal(got, want)
 
 
+@pytest.mark.filterwarnings(
+    "ignore:Using `torch.compile.module.` when there are global hooks:UserWarning"
+)
 def test_a_compiled_module_is_an_error():
     model, x, _ = mlp()
     compiled = torch.compile(model, backend="eager")
@@ -230,6 +233,7 @@ def test_a_compiled_module_is_an_error():
             compiled(x)
 
 
+@pytest.mark.filterwarnings("ignore:TF32 acceleration:UserWarning")
 def test_fused_paths_that_are_switched_on_again_are_errors():
     lstm, x = torch.nn.LSTM(4, 4), torch.randn(3, 2, 4)
     layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
@@ -364,7 +368,9 @@ def changed_by(overrides, **options):
     base = {**dict.fromkeys(ROLES, "e8m9"), "master": "e8m9"}
     before = formats_seen(training.Policy("b", **base), **options)
     after = formats_seen(training.Policy("o", **base, overrides=overrides), **options)
-    assert before.keys() == after.keys()
+    assert before.keys() <= after.keys()
+    # What two formats met in is rounded once more to its own, which moves nothing.
+    assert {after[key] for key in after.keys() - before.keys()} <= {"e8m9"}
     return {(*key, after[key]) for key in before if before[key] != after[key]}
 
 
@@ -429,8 +435,8 @@ def test_a_monitor_counts_what_each_tensor_lost():
     assert shares == (1 / 3, 1 / 4, 0.0)
     where = np.flatnonzero(output.histogram) - 127
     assert where.tolist() == [-12, 0, 10] and output.histogram.sum() == 3
-    error = next(a for n, a in monitor.tensors.items() if a.role == "errors" and a.share("flushed"))
-    assert error.share("flushed") == 1 / 2
+    error = monitor.tensors["mm.error.operand0"]  # read once for each of the two gradients
+    assert (error.role, error.values, error.share("flushed")) == ("errors", 8, 1 / 2)
 
 
 def test_a_monitor_sees_every_role():

@@ -660,3 +660,78 @@ def test_a_thread_without_a_block_is_told_what_it_may_do():
         thread.start()
         thread.join()
     assert "Enter an emulate() there too" in caught[0] and "strict=False" in caught[0]
+
+
+# ---------------------------------------------------------------- hooks of users, lazy modules
+@pytest.mark.parametrize("when", ["before the block", "inside it"])
+def test_gradients_that_hooks_of_users_change_are_on_their_grid(when):
+    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+
+    def hook():
+        layer.weight.register_hook(lambda g: g * 1.3)
+
+    def run():
+        layer(x)
+        if when == "inside it":
+            hook()
+        layer(x).square().sum().backward()
+
+    if when == "before the block":
+        hook()
+    inside(run, MASTER)
+    assert on_grid(layer.weight.grad) and not on_grid(layer.weight.grad, "float8_e5m2")
+
+
+def test_gradients_asked_for_are_on_their_grid():
+    layer, x = nn.Linear(4, 4), torch.randn(3, 4)
+    found = inside(
+        lambda: torch.autograd.grad(layer(x).square().sum(), list(layer.parameters())), MASTER
+    )
+    inside(lambda: layer(x).square().sum().backward(), MASTER)
+    for got, p in zip(found, layer.parameters(), strict=True):
+        assert_same_bits(got, p.grad)
+
+
+def test_hooks_on_modules_change_no_bit():
+    found = []
+    for hooked in (False, True):
+        torch.manual_seed(5)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2))
+        x = torch.randn(3, 4, requires_grad=True)
+        for part in model if hooked else ():
+            part.register_full_backward_hook(lambda *_: None)
+            part.register_forward_hook(lambda *_: None)
+        inside(lambda model=model, x=x: model(x).square().sum().backward(), DEEP)
+        found.append(np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
+    assert_same_bits(*found)
+
+
+def test_lazy_modules_have_their_names_from_the_first_call():
+    policy = training.Policy("o", **BF16, overrides={"1": {"weight_gradients": "float8_e5m2"}})
+    model = nn.Sequential(nn.LazyLinear(4), nn.LazyLinear(3))
+    inside(lambda: model(torch.randn(5, 6)).square().sum().backward(), policy)
+    assert on_grid(model[1].weight.grad, "float8_e5m2")
+    assert not on_grid(model[0].weight.grad, "float8_e5m2")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_models_of_other_dtypes_train_on_the_grid(dtype):
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 2)).to(dtype)
+    optimizer, x = torch.optim.AdamW(model.parameters()), torch.randn(3, 4, dtype=dtype)
+    start = [p.detach().clone() for p in model.parameters()]
+
+    def run():
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    inside(run, DEEP)
+    for p, before in zip(model.parameters(), start, strict=True):
+        assert p.dtype == dtype and on_grid(p.double()) and not torch.equal(p, before)
+
+
+def test_accumulated_gradients_have_the_format_of_their_module():
+    policy = training.Policy("o", **BF16, overrides={"0": {"weight_gradients": "float8_e5m2"}})
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)), torch.randn(3, 4)
+    inside(lambda: [model(x * (i + 1)).square().sum().backward() for i in range(3)], policy)
+    assert on_grid(model[0].weight.grad, "float8_e5m2")
+    assert on_grid(model[1].weight.grad) and not on_grid(model[1].weight.grad, "float8_e5m2")

@@ -103,3 +103,61 @@ def test_the_loss_scaler_follows_grad_scaler():
 def test_negated_views_are_taken_as_the_numbers_they_are():
     x = (torch.tensor([1.1, -2.3]) + 1j * torch.tensor([0.1, 3.3])).conj().imag
     assert torch.equal(st.quantize(x, "bfloat16"), st.quantize(x.clone(), "bfloat16"))
+
+
+def test_quantize_runs_under_transforms():
+    x = torch.randn(3, 4)
+    run = lambda t: st.quantize(t, "float8_e4m3", "float8_e5m2")  # noqa: E731
+    assert_same_bits(torch.vmap(run)(x), run(x))
+    assert_same_bits(torch.vmap(run, in_dims=1, out_dims=1)(x), run(x))
+    found = torch.func.grad(lambda t: (run(t) * 0.3).sum())(x)
+    assert_same_bits(found, torch.full_like(x, 0.3125))
+    each = torch.vmap(torch.func.grad(lambda t: (run(t) * 0.3).sum()))(x)
+    assert_same_bits(each, found)
+    with pytest.raises(st.EmulationError, match="quantize outside vmap"):
+        torch.vmap(lambda t: st.quantize(t, "bfloat16", rounding="stochastic", seed=1))(x)
+
+
+def test_quantize_is_straight_through_twice():
+    x = torch.randn(5, requires_grad=True)
+    (g,) = torch.autograd.grad(
+        (st.quantize(x, "bfloat16", "bfloat16") ** 2).sum(), x, create_graph=True
+    )
+    g.sum().backward()
+    assert_same_bits(x.grad, torch.full((5,), 2.0))
+
+
+@pytest.mark.parametrize("stream", [-1, 2**63, 2**64])
+def test_streams_of_gradients_are_not_to_be_had(stream):
+    with pytest.raises(ValueError, match=r"0\.\.2\*\*63 - 1"):
+        st.quantize(torch.ones(2), "bfloat16", rounding="stochastic", seed=1, stream=stream)
+    with pytest.raises(TypeError, match="stream must be an integer"):
+        st.quantize(torch.ones(2), "bfloat16", stream=1.5)
+
+
+def test_a_low_precision_optimizer_works_with_schedulers_and_scalers():
+    layer = torch.nn.Linear(4, 4)
+    inner = torch.optim.SGD(layer.parameters(), lr=1.0)
+    optimizer = st.LowPrecisionOptimizer(inner, weight="bfloat16")
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for _ in range(2):
+        optimizer.zero_grad()
+        scaler.scale(layer(torch.randn(2, 4)).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        schedule.step()
+    assert inner.param_groups[0]["lr"] == 0.25 and optimizer.steps == 2
+    held = layer.weight.detach().numpy()
+    assert_same_bits(sf.quantize(held, "bfloat16"), held)
+
+
+@pytest.mark.parametrize("given, error, words", [
+    ({"grad_scaling": "x"}, ValueError, "grad_scaling must be a positive number, got 'x'"),
+    ({"weight": ("bfloat16",)}, ValueError, "a pair"),
+    ({"weight": "bfloat16", "rounding": "stochastic"}, ValueError, "needs seed="),
+])  # fmt: skip
+def test_options_of_a_low_precision_optimizer_are_checked(given, error, words):
+    inner = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=1.0)
+    with pytest.raises(error, match=words):
+        st.LowPrecisionOptimizer(inner, **given)

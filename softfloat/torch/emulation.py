@@ -106,6 +106,7 @@ class emulate:
         self._alone = Known()  # those that a product made, which only views of them share
         self._derived = Known()  # rounded weights in another dtype
         self._facts = self._known, self._operands, self._raw, self._alone, self._derived
+        self.tells_apart = bool(self.policy.overrides) or monitor is not None
         self.owners = Known()  # parameters of the tensors in an optimizer's step, for overrides
         self.numbers = {}  # {id of a parameter: (optimizer, its number there)}
         self.compensation = {}  # {such a number: what rounding took from the parameter's last update}
@@ -240,7 +241,7 @@ class emulate:
         tensors = [t for group in optimizer.param_groups for t in group["params"]]
         for number, tensor in enumerate(tensors):
             self.numbers[id(tensor)] = self._optimizing, number
-            if self.policy.overrides:
+            if self.tells_apart:
                 for held in optimizer.state.get(tensor, {}).values():
                     if isinstance(held, torch.Tensor):
                         self.owners[held] = self.parameters.known[id(tensor)]
@@ -254,6 +255,8 @@ class emulate:
         self.parameters.forget_copies()
         for table in (*self._facts, self.owners):
             table.purge()
+        held = (p for p in self._gradients.values() if p.tensor.grad is not None)
+        self._gradients = {storage_of(p.tensor.grad): p for p in held}
 
     def _hook(self, parameter):
         tensor = parameter.tensor
@@ -286,6 +289,7 @@ class emulate:
             site = self._gradient_site(parameter, "gradient")
             fmt = self.rounder.put(found, "weight_gradients", site, f"{parameter.what}.gradient")
             self._mark(found, fmt)
+            self._raw.forget(found)
         return found
 
     def _pack(self, tensor):
@@ -424,7 +428,9 @@ class emulate:
         if forward is None:
             where = "engine" if node is None else node.name()
             forward = self.sites.backward(where)
-            if node is not None and "AccumulateGrad" not in where:
+            if hasattr(node, "variable"):  # a hook of the user's, or the sum of several gradients
+                return self._accumulated(func, kind, args, kwargs, node.variable)
+            if node is not None:
                 self._lost(node)
         ordinal = forward.count(name)
         site = Site(forward.module, forward.op, f"{forward.name}<{name}.{ordinal}", forward.step)
@@ -433,6 +439,27 @@ class emulate:
         if kind == classes.PRODUCT:
             return self._product_backward(func, name, args, kwargs, site)
         return self._others(func, name, kind, args, kwargs, site, self._settle_backward)
+
+    def _accumulated(self, func, kind, args, kwargs, leaf):
+        """An operation on the gradient of a leaf gives a gradient of it, complete or raw as it was."""
+        found = func(*args, **kwargs)
+        if kind in (classes.EXACT, classes.CARRIER):
+            self._pass_on(func, found, args, kwargs)
+            return found
+        parameter = self.parameters.find(leaf)
+        raw = any(self._raw[t] for t in tensors_in(args))
+        for result in results_of(func, found, args, kwargs):
+            if raw:
+                self._raw[result] = True
+            elif parameter is None:
+                self._settle(result, "errors", self.sites.backward("leaf"), "sum")
+            else:
+                site = self._gradient_site(parameter, "accumulated")
+                fmt = self.rounder.put(
+                    result, "weight_gradients", site, f"{parameter.what}.gradient"
+                )
+                self._mark(result, fmt)
+        return found
 
     def _settle_backward(self, func, found, args, kwargs, site, of_product=False):
         results = results_of(func, found, args, kwargs)
@@ -617,7 +644,7 @@ class emulate:
             self.rounder.put(copy, "activations", *again)
             return copy.mT if turned else copy, "activations"
         copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-        self.rounder.put(copy, "errors", site, f"operand{number}")
+        self.rounder.put(copy, "errors", site, f"error.operand{number}")
         return copy, "errors"
 
     def _product(self, func, name, args, kwargs, site):
@@ -745,8 +772,9 @@ def _delivered(found, kwargs):
 
 
 def _is_active():
-    """Whether an emulate block runs in this thread."""
-    return any(isinstance(mode, _Mode) for mode in _get_current_dispatch_mode_stack())
+    """Whether an emulate block runs in this thread. A process that was forked inherits blocks that are not its own."""
+    held = (mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, _Mode))
+    return any(mode.owner._process == os.getpid() for mode in held)
 
 
 def _is_alone(node):

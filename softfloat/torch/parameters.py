@@ -69,7 +69,7 @@ class Parameters:
             if part not in self.paths:
                 self.paths[part] = path
             for what, tensor in part._parameters.items():
-                if tensor is not None:
+                if tensor is not None and not torch.nn.parameter.is_lazy(tensor):
                     self.add(tensor, self.paths[part], what)
 
     def add(self, tensor, module, what):
@@ -89,9 +89,17 @@ class Parameters:
             if parameter.covers(tensor):
                 return parameter
         base = tensor if tensor._base is None else tensor._base
-        if isinstance(base, torch.nn.Parameter):  # used outside any module
-            return self.add(base, "", f"parameter{len(self.known)}")
+        if isinstance(base, torch.nn.Parameter):
+            return self.add(base, *self._home(base))
         return None
+
+    def _home(self, tensor):
+        """(path of the module, name there) of a parameter that was not met yet: a lazy one, or one of no module."""
+        for module, path in self.paths.items():
+            for what, held in module._parameters.items():
+                if held is tensor:
+                    return path, what
+        return "", f"parameter{len(self.known)}"
 
     def forget_copies(self):
         for parameter in self.known.values():

@@ -70,8 +70,8 @@ def check_room(dtype, fmt):
         )
     if not held:
         raise EmulationError(
-            f"a tensor of {dtype} cannot hold every value of {fmt.label}; leave autocast out, or "
-            "give the policy a format that fits"
+            f"a tensor of {dtype} cannot hold every value of {fmt.label}; use float32 tensors "
+            "(without autocast), or a format that fits"
         )
 
 
