@@ -157,8 +157,8 @@ class Rounder:
         options = rounding, policy.saturate
         rounds = adds = None
         if carrier is not None and not narrow and not scaled and self.monitor is None:
-            rounds = InPlace(fmt, carrier, *options)
-            adds = ExactSum(fmt, carrier, *options)
+            rounds = InPlace.of(fmt, carrier, *options)
+            adds = ExactSum.of(fmt, carrier, *options)
         return Place(fmt, *options, rounds, adds)
 
     def key(self, place, site, what):
