@@ -9,6 +9,7 @@ import softfloat.torch as st
 from softfloat import training
 from softfloat.training.policy import ROLES
 
+torch.set_num_threads(1)  # threads cost more than they give at these sizes
 F = torch.nn.functional
 LR, MOMENTUM = 0.125, 0.5
 BF16 = dict.fromkeys(ROLES, "bfloat16")

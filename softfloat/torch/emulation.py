@@ -101,6 +101,7 @@ class emulate:
         self._report = Report()
         self._mode = _Mode(self)
         self._known = Known()  # the format that all values of a storage are in
+        self._operands = Known()  # (Site, what) of unrounded tensors that products rounded last
         self._raw = Known()  # gradients of parameters on their way, not rounded yet
         self._alone = Known()  # those that a product made, which only views of them share
         self._derived = Known()  # rounded weights in another dtype
@@ -152,7 +153,7 @@ class emulate:
         """Forget what was known of memory, which anything may have written to since the last block."""
         self.parameters.forget_copies()
         self.sites.begin()
-        for table in (self._known, self._raw, self._alone, self._derived):
+        for table in (self._known, self._operands, self._raw, self._alone, self._derived):
             table.clear()
 
     def __exit__(self, kind, error, trace):
@@ -250,8 +251,9 @@ class emulate:
         self.rounder.narrow.close_step()
         self.sites.next_step()
         self.parameters.forget_copies()
-        for table in (self._known, self._raw, self._alone, self._derived, self.owners):
+        for table in (self._known, self._operands, self._raw, self._alone, self._derived):
             table.purge()
+        self.owners.purge()
 
     def _hook(self, parameter):
         tensor = parameter.tensor
@@ -281,10 +283,7 @@ class emulate:
             # A product made it for this parameter alone: nobody else reads it.
             alone = self._alone[gradient] and gradient.is_contiguous() and fills_storage(gradient)
             found = gradient if alone else gradient.detach().clone()
-            key = parameter.name, "gradient"
-            number = self.sites.ordinals[key]
-            self.sites.ordinals[key] += 1
-            site = Site(module, "", f"{parameter.name}.{number}", self.sites.step)
+            site = self._gradient_site(parameter, "gradient")
             fmt = self.rounder.put(found, "weight_gradients", site, f"{parameter.what}.gradient")
             self._mark(found, fmt)
         return found
@@ -401,8 +400,15 @@ class emulate:
         owner = self._of_gradient(result)
         if owner is not None:
             role, what = "weight_gradients", f"{owner.what}.gradient"
-            site = Site(owner.module, "", f"{site.name}/{owner.name}", site.step)
+            site = self._gradient_site(owner, "written")
         self._mark(result, self.rounder.put(result, role, site, what))
+
+    def _gradient_site(self, parameter, what):
+        """The Site of what happens to the gradient of a parameter, in the order in which it does."""
+        number = self.sites.ordinals[parameter.name, what]
+        self.sites.ordinals[parameter.name, what] += 1
+        name = f"{parameter.name}.{what}.{number}"
+        return Site(parameter.module, "", name, self.sites.step)
 
     def _of_gradient(self, tensor):
         """The parameter whose gradient a tensor is, or None."""
@@ -583,6 +589,7 @@ class emulate:
         # One tensor in both places is rounded alike: backward could not tell which it meets.
         own = Site(site.module, site.op, site.name, site.step), f"operand{number}"
         own = site.operands.setdefault(_place_of(tensor), own)
+        self._operands[tensor] = own
         self.rounder.put(copy, "activations", *own)
         return copy, "activations"
 
@@ -594,6 +601,9 @@ class emulate:
         if self._derived[tensor]:
             return tensor, "weights"
         again, turned = _found(site.operands, tensor)
+        if again is None:  # recomputed by a module that is called several times
+            other = self._operands[tensor]
+            again = other if other is not None and other[0].module == site.module else None
         known = self._known[tensor]
         if again is None and known is not None:
             own = self.rounder.grid("activations", site.module, site.op).fmt

@@ -56,6 +56,7 @@ class Sites:
         self.step = 0
         self.first = 0  # number of the first autograd node of `nodes`
         self.stack = []  # (module path, name of the call) of the modules that are running
+        self.operands = {}  # of the sites of this step, by name
         self.calls = collections.Counter()
         self.ordinals = collections.Counter()
         self.nodes = {}
@@ -94,10 +95,15 @@ class Sites:
     def forward(self, op, tracked):
         """The Site of a forward operation. tracked : whether an operand has a gradient."""
         path, call = self.stack[-1] if self.stack else ("", "")
-        key = call, op, tracked, graph_task() != -1
+        again = graph_task() != -1
+        key = call, op, tracked, again
         ordinal = self.ordinals[key]
         self.ordinals[key] += 1
         site = Site(path, op, f"{call}/{op}.{ordinal}", self.step)
+        if again:  # the nodes of the first pass read what this one saves
+            site.operands = self.operands.get(site.name, site.operands)
+        else:
+            self.operands[site.name] = site.operands
         # An operation without a node of its own must not take the place of the one before. The forward pass of a
         # custom Function runs without gradients, after its node was numbered; so do the hooks of saved tensors.
         nodes = self.nodes if torch.is_grad_enabled() else self.hidden
@@ -132,6 +138,7 @@ class Sites:
         self.step += 1
         self.end()
         self.begin()
+        self.operands.clear()
         self.calls.clear()
         self.ordinals.clear()
 
