@@ -3,6 +3,7 @@
 Every function is a pure function of its inputs, the format, the rounding and the seed.
 """
 
+from copy import copy
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -479,6 +480,12 @@ class _Steps:
         self.key, self.offset, self.options = np.uint64(choice.key), choice.offset, choice.array()
         signed_zeros = operation in ("add", "subtract", "fma")
         self.toward_negative = choice.mode == NEGATIVE and signed_zeros
+
+    def at(self, key, offset):
+        """The same for other random words."""
+        other = copy(self)
+        other.key, other.offset = key, offset
+        return other
 
     def define(self, blocks, target, start):
         """By the definition."""

@@ -12,7 +12,18 @@ from softfloat.status import active_status
 _ANY_SEED = 0  # options are checked without one: the key of a call stands for its seed and stream
 
 
-class InPlace:
+class _Prepared:
+    @classmethod
+    def of(cls, fmt, dtype, rounding="ties_to_even", saturate=False):
+        """As the constructor; remembered on the format."""
+        key = cls, np.dtype(dtype).char, str(rounding), repr(saturate)
+        found = fmt.plans.get(key)
+        if found is None:
+            found = fmt.plans[key] = cls(fmt, dtype, rounding, saturate)
+        return found
+
+
+class InPlace(_Prepared):
     """Rounds flat arrays of one dtype to a format.
 
     dtype : float32 or float64.   random : whether the rounding draws random words, so that calls need a key.
@@ -44,7 +55,7 @@ class InPlace:
         return unmoved_loop(*form)(x, constants)
 
 
-class ExactSum:
+class ExactSum(_Prepared):
     """Adds flat arrays of one dtype, each sum exact and rounded once: add(x, y, fmt, out=out), as `InPlace` rounds."""
 
     def __init__(self, fmt, dtype, rounding="ties_to_even", saturate=False):
@@ -59,8 +70,7 @@ class ExactSum:
         """out = x + y; out shares no memory with them. Returns False, having done nothing, as `InPlace` does."""
         if self._steps is None or active_status() or _is_shared(x.size):
             return False
-        self._steps.key, self._steps.offset = key, offset
-        self._steps.lanes([x, y], out, 0)
+        self._steps.at(key, offset).lanes([x, y], out, 0)
         return True
 
 

@@ -314,8 +314,7 @@ class emulate:
     def _dispatch(self, func, args, kwargs):
         if os.getpid() != self._process:
             return func(*args, **kwargs)
-        kind = classes.kind_of(func)
-        name = base_name(func)
+        kind, name = classes.kind_and_name(func)
         if kind == classes.COMPOSED:
             self._report.count(kind, name)
             with self._mode:
@@ -331,6 +330,8 @@ class emulate:
                 self._refuse_opaque(func)
             site = updates.site(self, name)
             return updates.run(self, func, name, kind, args, kwargs, site)
+        if backward and kind == classes.VIEW:
+            return func(*args, **kwargs)
         if backward:
             return self._backward(func, name, kind, args, kwargs)
         return self._forward(func, name, kind, args, kwargs)
@@ -422,8 +423,6 @@ class emulate:
     def _backward(self, func, name, kind, args, kwargs):
         node = current_node()
         forward = None if node is None else self.sites.of_node(node)
-        if kind == classes.VIEW:
-            return func(*args, **kwargs)
         self._check_kind(func, kind, args, kwargs)
         if forward is None:
             where = "engine" if node is None else node.name()

@@ -89,6 +89,8 @@ class Parameters:
             if parameter.covers(tensor):
                 return parameter
         base = tensor if tensor._base is None else tensor._base
+        if type(base) is torch.Tensor:  # as nearly all are; the question below takes long
+            return None
         if isinstance(base, torch.nn.Parameter):
             return self.add(base, *self._home(base))
         return None

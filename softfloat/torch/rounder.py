@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from softfloat.backends.threads import get_num_threads
 from softfloat.functional import add, quantize
 from softfloat.in_place import ExactSum, InPlace, keys_of
 from softfloat.torch.tensors import array_of, check_room, flat_values, write
@@ -15,8 +14,9 @@ from softfloat.training.cast import Caster
 from softfloat.training.policy import SCALED_ROLES
 from softfloat.training.words import stream_of
 
-PIECE = 1 << 16  # elements of a tensor that is done in pieces
-SHARED_PIECE = 1 << 20  # the same, where threads share a piece
+PIECE = (
+    1 << 20
+)  # elements of a tensor that is done in pieces: few megabytes, and many calls' worth of work
 CARRIERS = {torch.float32: np.dtype(np.float32), torch.float64: np.dtype(np.float64)}
 
 
@@ -157,8 +157,8 @@ class Rounder:
         options = rounding, policy.saturate
         rounds = adds = None
         if carrier is not None and not narrow and not scaled and self.monitor is None:
-            rounds = InPlace(fmt, carrier, *options)
-            adds = ExactSum(fmt, carrier, *options)
+            rounds = InPlace.of(fmt, carrier, *options)
+            adds = ExactSum.of(fmt, carrier, *options)
         return Place(fmt, *options, rounds, adds)
 
     def key(self, place, site, what):
@@ -169,12 +169,10 @@ class Rounder:
 
     # ---------------------------------------------------------------- a tensor in pieces
     def room(self, dtype):
-        """(2, pieces' size) of scratch memory, small enough to stay in the cache where one thread works."""
-        size = PIECE if get_num_threads() == 1 else SHARED_PIECE
-        key = dtype, size
-        if key not in self._rooms:
-            self._rooms[key] = torch.empty(2, size, dtype=dtype)
-        return self._rooms[key]
+        """(2, PIECE) of scratch memory, kept: fresh pages cost more than the arithmetic."""
+        if dtype not in self._rooms:
+            self._rooms[dtype] = torch.empty(2, PIECE, dtype=dtype)
+        return self._rooms[dtype]
 
     def in_pieces(self, place, site, what):
         """put(x, start): round elements start... of one tensor of a plain place, in place."""

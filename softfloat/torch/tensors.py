@@ -4,9 +4,10 @@ float32 and float64 on the CPU share memory with NumPy. Narrower dtypes and othe
 float64) array on the host and back, which is exact where the dtype can hold the format.
 """
 
+import weakref
+
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from softfloat.formats import as_format, binary16
 from softfloat.formats import bfloat16 as _bfloat16
@@ -100,11 +101,11 @@ class Known:
     def __getitem__(self, tensor):
         """The fact known of a tensor's storage, or None."""
         found = self._facts.get(storage_of(tensor))
-        return None if found is None or found[0].expired() else found[1]
+        return None if found is None or found[0]() is None else found[1]
 
     def __setitem__(self, tensor, fact):
         storage = tensor.untyped_storage()
-        self._facts[storage._cdata] = StorageWeakRef(storage), fact
+        self._facts[storage._cdata] = weakref.ref(storage), fact
         if len(self._facts) > self._limit:
             self.purge()
             self._limit = max(4096, 2 * len(self._facts))
@@ -114,7 +115,7 @@ class Known:
 
     def purge(self):
         """Leave out what has died."""
-        self._facts = {key: held for key, held in self._facts.items() if not held[0].expired()}
+        self._facts = {key: held for key, held in self._facts.items() if held[0]() is not None}
 
     def clear(self):
         self._facts.clear()

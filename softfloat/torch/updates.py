@@ -197,7 +197,7 @@ def _add(rounder, parameter, target, change, here, names):
 
 
 def _update_in_pieces(rounder, target, change, here, names):
-    """target + change, a piece at a time that stays in the cache; False, nothing done, for other memory."""
+    """target + change, a piece at a time, in scratch memory; False, nothing done, for other memory."""
     of_change, of_sum = (
         rounder.place(role, here.module, "", target.dtype) for role in ("update", "stored")
     )
