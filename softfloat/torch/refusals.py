@@ -1,6 +1,6 @@
 """What has no emulation, refused with what to do instead."""
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.classes import tensors_in
 from softfloat.torch.errors import EmulationError
 
