@@ -735,3 +735,41 @@ def test_accumulated_gradients_have_the_format_of_their_module():
     inside(lambda: [model(x * (i + 1)).square().sum().backward() for i in range(3)], policy)
     assert on_grid(model[0].weight.grad, "float8_e5m2")
     assert on_grid(model[1].weight.grad) and not on_grid(model[1].weight.grad, "float8_e5m2")
+
+
+# ---------------------------------------------------------------- random words
+def twins():
+    model = nn.Sequential(nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False))
+    model[1].load_state_dict(model[0].state_dict())
+    return model
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_equal_parameters_draw_words_of_their_own(foreach):
+    policy = training.Policy(
+        "u", weight_gradients=("bfloat16", "stochastic"), update=("bfloat16", "stochastic")
+    )
+    model, gradient = twins(), torch.randn(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), 1.0, foreach=foreach)
+
+    def run():
+        sum((part.weight * gradient).sum() for part in model).backward()
+        optimizer.step()
+
+    inside(run, policy, seed=1)
+    assert not torch.equal(model[0].weight.grad, model[1].weight.grad)
+    model[1].load_state_dict(model[0].state_dict())
+    for part in model:
+        part.weight.grad = gradient.clone()
+    inside(optimizer.step, policy, seed=1)
+    assert not torch.equal(model[0].weight, model[1].weight)
+
+
+def test_equal_models_draw_words_of_their_own():
+    policy = training.Policy("w", weights=("float8_e4m3", "stochastic"))
+    first, x = nn.Linear(16, 16), torch.eye(16)
+    second = copy.deepcopy(first)
+    a, b = inside(lambda: (first(x), second(x)), policy, seed=1)
+    assert not torch.equal(a, b)
+    again = inside(lambda: (first(x), second(x)), policy, seed=1)
+    assert torch.equal(again[0], a) and torch.equal(again[1], b)

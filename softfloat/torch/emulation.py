@@ -235,8 +235,7 @@ class emulate:
         for group in optimizer.param_groups:
             for tensor in group["params"]:
                 if id(tensor) not in self.parameters.known:
-                    number = len(self.parameters.known)
-                    self.parameters.add(tensor, "", f"parameter{number}")
+                    self.parameters.add(tensor, *self.parameters.home(tensor))
         self._optimizing = self._optimizers.index(optimizer)
         tensors = [t for group in optimizer.param_groups for t in group["params"]]
         for number, tensor in enumerate(tensors):
@@ -397,7 +396,7 @@ class emulate:
         parameter = self.parameters.find(result)
         if parameter is not None:
             self._written(parameter)
-            place = Site(parameter.module, "", site.name, site.step)
+            place = Site(parameter.module, "", f"{site.name}/{parameter.key}", site.step)
             self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
             return
         owner = self._of_gradient(result)
@@ -408,9 +407,9 @@ class emulate:
 
     def _gradient_site(self, parameter, what):
         """The Site of what happens to the gradient of a parameter, in the order in which it does."""
-        number = self.sites.ordinals[parameter.name, what]
-        self.sites.ordinals[parameter.name, what] += 1
-        name = f"{parameter.name}.{what}.{number}"
+        number = self.sites.ordinals[parameter.key, what]
+        self.sites.ordinals[parameter.key, what] += 1
+        name = f"{parameter.key}.{what}.{number}"
         return Site(parameter.module, "", name, self.sites.step)
 
     def _of_gradient(self, tensor):
@@ -541,7 +540,7 @@ class emulate:
         """The rounded copy of a parameter, made once for each value that it has."""
         if parameter.is_stale():
             tensor = parameter.tensor.detach()
-            site = Site(parameter.module, "", parameter.name, self.sites.step)
+            site = Site(parameter.module, "", parameter.key, self.sites.step)
             fmt = self._held_format(tensor, site)
             if fmt is not None:
                 copy = tensor  # rounding would leave it as it is

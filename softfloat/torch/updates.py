@@ -160,8 +160,8 @@ def _update(owner, parameter, target, change, place):
     if not target.dim():
         target.add_(change.whole(()))
         return
-    here = Site(parameter.module, "", place.name, place.step)
-    names = f"{parameter.what}.change", f"{parameter.what}.updated.{parameter.name}"
+    here = Site(parameter.module, "", f"{place.name}/{parameter.key}", place.step)
+    names = f"{parameter.what}.change", f"{parameter.what}.updated"
     if _is_compensated(owner, parameter):
         _update_compensated(owner, parameter, target, change.whole(target.shape), here, names)
     elif not _update_in_pieces(owner.rounder, target, change, here, names):
