@@ -387,6 +387,27 @@ def test_gradients_stay_on_their_grid_when_they_are_clipped():
     assert all(on_grid(p.grad) for p in model.parameters())
 
 
+def test_gradients_that_a_loop_assigns_are_gradients():
+    layer = nn.Linear(4, 4)
+
+    def run():
+        layer(torch.randn(3, 4))
+        for p in layer.parameters():
+            p.grad = torch.randn(p.shape)
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.1)
+
+    inside(run, MASTER)
+    assert all(on_grid(p.grad) for p in layer.parameters())
+
+
+def test_functional_calls_read_their_parameters_as_weights():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), torch.randn(3, 4)
+    other = {n: torch.randn_like(p, requires_grad=True) for n, p in model.named_parameters()}
+    y = inside(lambda: torch.func.functional_call(model, other, (x,)), MASTER)
+    model.load_state_dict(other)
+    assert_same_bits(y.detach(), inside(lambda: model(x), MASTER).detach())
+
+
 # ---------------------------------------------------------------- optimizers
 class Scaled(torch.nn.Module):
     def __init__(self):
@@ -564,8 +585,16 @@ def complex_product():
 
 
 SPARSE = torch.eye(2).to_sparse()
+
+
+def on_host():
+    with torch.autograd.graph.save_on_cpu():
+        nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()
+
+
 REFUSED = {
     "create_graph": (gradient_of_gradient, "create_graph"),
+    "copies of saved tensors": (on_host, "save_on_cpu"),
     "a block in a block": (nested, "active in this thread already"),
     "flash attention": (flash, "SDPBackend.MATH"),
     "complex products": (complex_product, "complex"),

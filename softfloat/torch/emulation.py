@@ -353,9 +353,23 @@ class emulate:
         if kind == classes.VIEW:
             return func(*args, **kwargs)
         self._check_kind(func, kind, args, kwargs)
+        if tracked and self.strict:
+            self._check_hooks()
         if kind == classes.PRODUCT:
             return self._product(func, name, args, kwargs, site)
         return self._others(func, name, kind, args, kwargs, site, self._settle_forward)
+
+    def _check_hooks(self):
+        """Backward knows what it reads by its memory, of which only hooks of checkpointing make no copy."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+        if hooks is None or hooks[0] == self._pack:
+            return
+        if getattr(hooks[0], "__module__", "") != "torch.utils.checkpoint":
+            raise EmulationError(
+                "hooks on saved tensors (saved_tensors_hooks, save_on_cpu, allow_mutation_on_saved_tensors) give "
+                "backward copies, of which it cannot be told how to round them; use activation checkpointing to save "
+                "memory"
+            )
 
     def _others(self, func, name, kind, args, kwargs, site, settle):
         """What is no product and no view, in either pass; settle(func, found, args, kwargs, site) rounds results."""
@@ -376,6 +390,8 @@ class emulate:
         average = (
             classes.written(func) and not torch.is_grad_enabled() and self._is_look(func, args)
         )
+        if average:
+            self._meet_gradients()
         for i, result in enumerate(results_of(func, found, args, kwargs)):
             if i and base_name(func) in classes.FIRST_ONLY:
                 break
@@ -411,6 +427,13 @@ class emulate:
         self.sites.ordinals[parameter.key, what] += 1
         name = f"{parameter.key}.{what}.{number}"
         return Site(parameter.module, "", name, self.sites.step)
+
+    def _meet_gradients(self):
+        """Gradients that a loop has assigned (p.grad = ...) are gradients like those that backward left."""
+        for parameter in self.parameters.known.values():
+            gradient = parameter.tensor.grad if parameter.tensor.is_leaf else None
+            if gradient is not None:
+                self._gradients[storage_of(gradient)] = parameter
 
     def _of_gradient(self, tensor):
         """The parameter whose gradient a tensor is, or None."""
