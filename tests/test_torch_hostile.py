@@ -563,6 +563,28 @@ def test_empty_batches_pass(model, shape):
     assert all(not p.grad.any() for p in model.parameters())
 
 
+def test_a_parameter_that_thaws_has_its_gradient_rounded():
+    policy = training.Policy("g", weight_gradients="float8_e5m2")
+    layer, x = nn.Linear(4, 4).requires_grad_(False), torch.randn(3, 4)
+
+    def run():
+        layer(x)
+        layer.requires_grad_(True)
+        layer(x).sum().backward()
+
+    inside(run, policy)
+    assert on_grid(layer.weight.grad, "float8_e5m2") and on_grid(layer.bias.grad, "float8_e5m2")
+
+
+def test_stacked_models_read_their_parameters_as_weights():
+    models, x = [nn.Linear(4, 4, bias=False) for _ in range(3)], torch.randn(2, 4)
+    stacked, _ = torch.func.stack_module_state(models)
+    one = lambda p: torch.func.functional_call(models[0], p, (x,))  # noqa: E731
+    got = inside(lambda: torch.vmap(one)(stacked), MASTER)
+    want = inside(lambda: [m(x) for m in models], MASTER)
+    assert_same_bits(got.detach(), torch.stack(want).detach())
+
+
 # ---------------------------------------------------------------- refused
 def gradient_of_gradient():
     x = torch.randn(3, 3, requires_grad=True)
@@ -640,6 +662,13 @@ def test_a_compiled_function_is_seen_through():
     x = torch.randn(3, 3)
     compiled = torch.compile(lambda t: (t @ t).exp(), backend="aot_eager")
     assert_same_bits(inside(lambda: compiled(x)), inside(lambda: (x @ x).exp()))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_are_refused():
+    parts = [torch.randn(2, 4), torch.randn(3, 4)]
+    with pytest.raises(st.EmulationError, match="NestedTensor"):
+        inside(lambda: torch.nested.nested_tensor(parts, layout=torch.jagged) * 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

@@ -10,6 +10,7 @@ once, when it is complete, to `weight_gradients`. In an optimizer's step what is
 """
 
 import contextlib
+import functools
 import math
 import os
 import warnings
@@ -59,7 +60,19 @@ class _Mode(TorchDispatchMode):
         self.owner = owner
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if types and self.owner.strict and not self.owner.plain:
+            for kind in types:
+                _refuse_own_dispatch(kind)
         return self.owner._dispatch(func, args, kwargs or {})
+
+
+@functools.cache
+def _refuse_own_dispatch(kind):
+    """EmulationError for a class of tensors that runs operations itself, such as nested ones; others are as Tensor."""
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise EmulationError(
+            f"tensors of {kind.__name__} do their arithmetic where emulation cannot see it; use plain tensors"
+        )
 
 
 class emulate:

@@ -55,7 +55,7 @@ class Parameter:
 
 
 class Parameters:
-    """All parameters met so far. `on_new(parameter)` is called for each new one."""
+    """All parameters met so far. `on_new(parameter)` is called for each new one, and for one that lacks its hooks."""
 
     def __init__(self, on_new):
         self.on_new = on_new
@@ -79,12 +79,14 @@ class Parameters:
                 self.paths[part], self.roots[part] = path, self.roots[module]
             for what, tensor in part._parameters.items():
                 if tensor is not None and not torch.nn.parameter.is_lazy(tensor):
-                    self.add(tensor, self.paths[part], what, self.roots[part])
+                    self.add(_unwrapped(tensor), self.paths[part], what, self.roots[part])
 
     def add(self, tensor, module, what, root=0):
         found = self.known.get(id(tensor))
         if found is None:
             found = self.known[id(tensor)] = Parameter(tensor, module, what, root)
+            self.on_new(found)
+        elif not found.handles and tensor.requires_grad:  # it was frozen before
             self.on_new(found)
         place = storage_of(tensor)
         held = self.places.setdefault(place, [])
@@ -121,3 +123,10 @@ class Parameters:
             for handle in parameter.handles:
                 handle.remove()
             parameter.handles.clear()
+
+
+def _unwrapped(tensor):
+    """The tensor that a transform of torch.func (vmap) has wrapped, which is what operations meet."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor
