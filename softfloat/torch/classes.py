@@ -215,7 +215,7 @@ def remedy(func):
     return next(text for start, text in REMEDIES.items() if name.startswith(start))
 
 
-_met = {}
+_met: dict = {}
 
 
 def kind_and_name(func):

@@ -11,6 +11,7 @@ import torch
 
 import softfloat.torch.classes as classes
 from softfloat.torch.errors import EmulationError
+from softfloat.torch.refusals import refuse_opaque
 from softfloat.torch.sites import Site
 from softfloat.torch.tensors import array_of, flat_values, storage_of, write
 
@@ -19,70 +20,74 @@ ADDING = ("add_", "sub_", "addcdiv_", "_foreach_add_", "_foreach_sub_", "_foreac
 SCALING = ("mul_", "_foreach_mul_")
 
 
-def site(owner, name):
-    """The Site of an operation of the optimizer that runs."""
-    key = owner._optimizing, name
-    ordinal = owner.sites.ordinals[key]
-    owner.sites.ordinals[key] += 1
-    return Site("", name, f"optimizer{owner._optimizing}/{name}.{ordinal}", owner.sites.step)
-
-
-def run(owner, func, name, kind, args, kwargs, place):
+def run(state, func, name, kind, args, kwargs):
     """One operation of an optimizer's step."""
+    if kind == classes.OPAQUE and state.strict:
+        refuse_opaque(func)
+    place = _site(state, name)
     targets = args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
     if name in (*ADDING, *SCALING) and all(isinstance(t, torch.Tensor) for t in targets):
-        known = [owner.parameters.find(t) for t in targets]
-        if known and all(known) and not all(_is_plain(owner, p) for p in known):
-            kahan = any(_is_compensated(owner, p) for p in known)
+        known = [state.parameters.find(t) for t in targets]
+        if known and all(known) and not all(_is_plain(state, p) for p in known):
+            kahan = any(_is_compensated(state, p) for p in known)
             changes = _changes(name, args, kwargs, len(targets), kahan)
             if changes is not None:
                 for parameter, target, change in zip(known, targets, changes, strict=True):
-                    _update(owner, parameter, target, change, place)
+                    _update(state, parameter, target, change, place)
                 return args[0] if isinstance(args[0], torch.Tensor) else None
     found = func(*args, **kwargs)
     if kind in (classes.PRODUCT, classes.ROUNDED, classes.UNKNOWN, classes.OPAQUE):
-        _settle(owner, func, found, args, kwargs, place)
+        _settle(state, func, found, args, kwargs, place)
     elif kind == classes.CARRIER:
-        owner._unmark(func, found, args, kwargs)
+        state.facts.unmark(func, found, args, kwargs)
     elif kind != classes.VIEW:
-        owner._pass_on(func, found, args, kwargs)
+        state.facts.pass_on(func, found, args, kwargs)
     return found
 
 
-def _settle(owner, func, found, args, kwargs, place):
+def _site(state, name):
+    """The Site of an operation of the optimizer that runs."""
+    key = state.optimizing, name
+    ordinal = state.sites.ordinals[key]
+    state.sites.ordinals[key] += 1
+    return Site("", name, f"optimizer{state.optimizing}/{name}.{ordinal}", state.sites.step)
+
+
+def _settle(state, func, found, args, kwargs, place):
     results = classes.results_of(func, found, args, kwargs)
     for i, result in enumerate(results):
         if not isinstance(result, torch.Tensor):
             continue
         here = place
-        if owner.tells_apart:
-            parameter = _owner_of(owner, (*args, *kwargs.values()), i, len(results))
+        if state.tells_apart:
+            parameter = _owner_of(state, (*args, *kwargs.values()), i, len(results))
             if parameter is not None:
-                owner.owners[result] = parameter
+                state.facts.owners[result] = parameter
                 here = Site(parameter.module, place.op, place.name, place.step)
-        written_to = owner.parameters.find(result)
-        if written_to is not None and _is_compensated(owner, written_to):
+        written_to = state.parameters.find(result)
+        if written_to is not None and _is_compensated(state, written_to):
             raise EmulationError(
                 f"the policy compensates updates (kahan), and {func} changes {written_to.name} otherwise than by "
                 "adding to it; use SGD, Adam or AdamW, or kahan=False"
             )
-        owner._settle(result, "optimizer", here, f"{i}")
+        state.settle(result, "optimizer", here, f"{i}")
 
 
-def _owner_of(owner, values, i, count):
+def _owner_of(state, values, i, count):
     """The parameter that one result of an operation is about: that of its operands, their gradients or state."""
     for value in values:
         if isinstance(value, (list, tuple)):
             value = value[i] if len(value) == count else None
         if isinstance(value, torch.Tensor):
-            known = owner.parameters.find(value) or owner._of_gradient(value) or owner.owners[value]
+            known = state.parameters.find(value) or state.of_gradient(value)
+            known = known or state.facts.owners[value]
             if known is not None:
                 return known
     return None
 
 
-def _is_plain(owner, parameter):
-    grid = owner.rounder.grid
+def _is_plain(state, parameter):
+    grid = state.rounder.grid
     stored = grid("stored", parameter.module, "").fmt
     return stored is None and grid("update", parameter.module, "").fmt is None
 
@@ -122,8 +127,8 @@ class Change(NamedTuple):
         )
 
 
-def _is_compensated(owner, parameter):
-    return owner.policy.at(parameter.module, "").kahan
+def _is_compensated(state, parameter):
+    return state.policy.at(parameter.module, "").kahan
 
 
 def _changes(name, args, kwargs, count, kahan):
@@ -154,29 +159,29 @@ def _listed(value, count):
     return value if isinstance(value, (list, tuple)) else [value] * count
 
 
-def _update(owner, parameter, target, change, place):
+def _update(state, parameter, target, change, place):
     """target = target + change, as the policy says. A parameter without dimensions stays in the carrier."""
-    owner._written(parameter)
+    state.facts.written(parameter)
     if not target.dim():
         target.add_(change.whole(()))
         return
     here = Site(parameter.module, "", f"{place.name}/{parameter.key}", place.step)
     names = f"{parameter.what}.change", f"{parameter.what}.updated"
-    if _is_compensated(owner, parameter):
-        _update_compensated(owner, parameter, target, change.whole(target.shape), here, names)
-    elif not _update_in_pieces(owner.rounder, target, change, here, names):
+    if _is_compensated(state, parameter):
+        _update_compensated(state, parameter, target, change.whole(target.shape), here, names)
+    elif not _update_in_pieces(state.rounder, target, change, here, names):
         change = change.whole(target.shape)
-        owner.rounder.put(change, "update", here, names[0])
-        _add(owner.rounder, parameter, target, change, here, names)
-    owner.rounder.elements["stored"] += target.numel()
+        state.rounder.put(change, "update", here, names[0])
+        _add(state.rounder, parameter, target, change, here, names)
+    state.rounder.elements["stored"] += target.numel()
 
 
-def _update_compensated(owner, parameter, target, change, here, names):
+def _update_compensated(state, parameter, target, change, here, names):
     """As `_update`, less what rounding took from the last one; names : of the change and of the sum."""
-    rounder, what = owner.rounder, parameter.what
+    rounder, what = state.rounder, parameter.what
     rounder.put(change, "update", here, names[0])
-    number = owner.numbers.get(id(parameter.tensor))
-    lost = owner.compensation.get(number)
+    number = state.numbers.get(id(parameter.tensor))
+    lost = state.compensation.get(number)
     if lost is not None:
         change = change - lost
         rounder.put(change, "update", here, f"{what}.compensated")
@@ -184,7 +189,7 @@ def _update_compensated(owner, parameter, target, change, here, names):
     _add(rounder, parameter, target, change, here, names)
     lost = (target - before) - change
     rounder.put(lost, "optimizer", here, f"{what}.compensation")
-    owner.compensation[number] = lost
+    state.compensation[number] = lost
 
 
 def _add(rounder, parameter, target, change, here, names):
