@@ -251,15 +251,37 @@ def test_a_canary_that_is_not_seen_is_an_error(monkeypatch):
     from softfloat.torch import classes
 
     seen = classes.kind_and_name
-
-    def hidden(func):
-        kind, name = seen(func)
-        return classes.QUERY if "mm" in name else kind, name
-
-    monkeypatch.setattr(classes, "kind_and_name", hidden)
+    hide = lambda func: (classes.QUERY, "mm") if "mm" in str(func) else seen(func)  # noqa: E731
+    monkeypatch.setattr(classes, "kind_and_name", hide)
     with pytest.raises(st.EmulationError, match="hides operations from emulate"):
-        st.emulate(SHALLOW).__enter__()
-    assert not torch.utils._python_dispatch._get_current_dispatch_mode_stack()
+        with st.emulate(SHALLOW):
+            pytest.fail("the block was entered")
+
+
+@pytest.mark.parametrize("accumulator", [None, "bfloat16"])
+def test_scaled_formats_are_scaled_by_each_tensors_largest(accumulator):
+    """A power of two brings the largest magnitude under the format's; products see what is left of the tensors."""
+
+    def scaled(x):
+        shift = np.floor(np.log2(448 / np.abs(x).max()))
+        return np.asarray(sf.quantize(x * np.float32(2**shift), "float8_e4m3fn")) * np.float32(
+            2**-shift
+        )
+
+    e4m3 = dict.fromkeys(("weights", "activations"), "float8_e4m3fn")
+    policy = training.Policy(
+        "s", **e4m3, master="binary32", scaling="current", accumulator=accumulator
+    )
+    layer, x = torch.nn.Linear(6, 5, bias=False), 100 * torch.randn(4, 6)
+    with st.emulate(policy):
+        y = layer(x).detach().numpy()
+    a, b = scaled(x.numpy()), scaled(layer.weight.detach().numpy()).T
+    found = (
+        sf.matmul(a, b, accumulator)
+        if accumulator
+        else (torch.from_numpy(a) @ torch.from_numpy(b)).numpy()
+    )
+    assert_same_bits(y, scaled(found))
 
 
 def test_without_strict_what_is_not_emulated_is_counted():
@@ -391,7 +413,16 @@ def test_overrides_by_module_and_operation_need_both():
     assert found == {
         ("0.addmm.operand1", "activations", "bfloat16"), ("0.addmm.output", "activations", "bfloat16"),
     }  # fmt: skip
-    assert not changed_by({"0:conv": {"activations": "bfloat16"}, "9": {"errors": "bfloat16"}})
+    assert not changed_by({"0:conv": {"activations": "bfloat16"}})
+
+
+@pytest.mark.parametrize(
+    "given", [{"overrides": {"encoder.*:mm": {"errors": "bfloat16"}}}, {"logits": "head"}]
+)
+def test_a_pattern_that_no_module_met_is_a_warning(given):
+    policy = training.Policy("b", overrides=given.get("overrides", {}))
+    with pytest.warns(RuntimeWarning, match=r"path like '(encoder\.\*|head)'.*here: , 0, 1, 2"):
+        trained("mlp", policy, logits=given.get("logits"))
 
 
 def test_an_override_of_weights_is_of_that_module():

@@ -387,6 +387,27 @@ def test_gradients_stay_on_their_grid_when_they_are_clipped():
     assert all(on_grid(p.grad) for p in model.parameters())
 
 
+def test_gradients_that_a_loop_assigns_are_gradients():
+    layer = nn.Linear(4, 4)
+
+    def run():
+        layer(torch.randn(3, 4))
+        for p in layer.parameters():
+            p.grad = torch.randn(p.shape)
+        torch.nn.utils.clip_grad_norm_(layer.parameters(), 0.1)
+
+    inside(run, MASTER)
+    assert all(on_grid(p.grad) for p in layer.parameters())
+
+
+def test_functional_calls_read_their_parameters_as_weights():
+    model, x = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4)), torch.randn(3, 4)
+    other = {n: torch.randn_like(p, requires_grad=True) for n, p in model.named_parameters()}
+    y = inside(lambda: torch.func.functional_call(model, other, (x,)), MASTER)
+    model.load_state_dict(other)
+    assert_same_bits(y.detach(), inside(lambda: model(x), MASTER).detach())
+
+
 # ---------------------------------------------------------------- optimizers
 class Scaled(torch.nn.Module):
     def __init__(self):
@@ -542,6 +563,28 @@ def test_empty_batches_pass(model, shape):
     assert all(not p.grad.any() for p in model.parameters())
 
 
+def test_a_parameter_that_thaws_has_its_gradient_rounded():
+    policy = training.Policy("g", weight_gradients="float8_e5m2")
+    layer, x = nn.Linear(4, 4).requires_grad_(False), torch.randn(3, 4)
+
+    def run():
+        layer(x)
+        layer.requires_grad_(True)
+        layer(x).sum().backward()
+
+    inside(run, policy)
+    assert on_grid(layer.weight.grad, "float8_e5m2") and on_grid(layer.bias.grad, "float8_e5m2")
+
+
+def test_stacked_models_read_their_parameters_as_weights():
+    models, x = [nn.Linear(4, 4, bias=False) for _ in range(3)], torch.randn(2, 4)
+    stacked, _ = torch.func.stack_module_state(models)
+    one = lambda p: torch.func.functional_call(models[0], p, (x,))  # noqa: E731
+    got = inside(lambda: torch.vmap(one)(stacked), MASTER)
+    want = inside(lambda: [m(x) for m in models], MASTER)
+    assert_same_bits(got.detach(), torch.stack(want).detach())
+
+
 # ---------------------------------------------------------------- refused
 def gradient_of_gradient():
     x = torch.randn(3, 3, requires_grad=True)
@@ -564,8 +607,16 @@ def complex_product():
 
 
 SPARSE = torch.eye(2).to_sparse()
+
+
+def on_host():
+    with torch.autograd.graph.save_on_cpu():
+        nn.Linear(2, 2)(torch.ones(1, 2)).sum().backward()
+
+
 REFUSED = {
     "create_graph": (gradient_of_gradient, "create_graph"),
+    "copies of saved tensors": (on_host, "save_on_cpu"),
     "a block in a block": (nested, "active in this thread already"),
     "flash attention": (flash, "SDPBackend.MATH"),
     "complex products": (complex_product, "complex"),
@@ -611,6 +662,13 @@ def test_a_compiled_function_is_seen_through():
     x = torch.randn(3, 3)
     compiled = torch.compile(lambda t: (t @ t).exp(), backend="aot_eager")
     assert_same_bits(inside(lambda: compiled(x)), inside(lambda: (x @ x).exp()))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_nested_tensors_are_refused():
+    parts = [torch.randn(2, 4), torch.randn(3, 4)]
+    with pytest.raises(st.EmulationError, match="NestedTensor"):
+        inside(lambda: torch.nested.nested_tensor(parts, layout=torch.jagged) * 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
@@ -735,3 +793,41 @@ def test_accumulated_gradients_have_the_format_of_their_module():
     inside(lambda: [model(x * (i + 1)).square().sum().backward() for i in range(3)], policy)
     assert on_grid(model[0].weight.grad, "float8_e5m2")
     assert on_grid(model[1].weight.grad) and not on_grid(model[1].weight.grad, "float8_e5m2")
+
+
+# ---------------------------------------------------------------- random words
+def twins():
+    model = nn.Sequential(nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False))
+    model[1].load_state_dict(model[0].state_dict())
+    return model
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_equal_parameters_draw_words_of_their_own(foreach):
+    policy = training.Policy(
+        "u", weight_gradients=("bfloat16", "stochastic"), update=("bfloat16", "stochastic")
+    )
+    model, gradient = twins(), torch.randn(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), 1.0, foreach=foreach)
+
+    def run():
+        sum((part.weight * gradient).sum() for part in model).backward()
+        optimizer.step()
+
+    inside(run, policy, seed=1)
+    assert not torch.equal(model[0].weight.grad, model[1].weight.grad)
+    model[1].load_state_dict(model[0].state_dict())
+    for part in model:
+        part.weight.grad = gradient.clone()
+    inside(optimizer.step, policy, seed=1)
+    assert not torch.equal(model[0].weight, model[1].weight)
+
+
+def test_equal_models_draw_words_of_their_own():
+    policy = training.Policy("w", weights=("float8_e4m3", "stochastic"))
+    first, x = nn.Linear(16, 16), torch.eye(16)
+    second = copy.deepcopy(first)
+    a, b = inside(lambda: (first(x), second(x)), policy, seed=1)
+    assert not torch.equal(a, b)
+    again = inside(lambda: (first(x), second(x)), policy, seed=1)
+    assert torch.equal(again[0], a) and torch.equal(again[1], b)

@@ -12,6 +12,7 @@ once, when it is complete, to `weight_gradients`. In an optimizer's step what is
 import contextlib
 import os
 import warnings
+from fnmatch import fnmatchcase
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ from softfloat.torch.canary import check_canary
 from softfloat.torch.errors import EmulationError
 from softfloat.torch.fused import fused_paths
 from softfloat.torch.passes import Passes
+from softfloat.torch.refusals import check_class
 from softfloat.torch.sites import current_node, graph_task
 from softfloat.torch.state import State
 from softfloat.torch.tensors import storage_of
@@ -43,6 +45,9 @@ class _Mode(TorchDispatchMode):
         self.owner = owner
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if types and self.owner.strict and not self.owner._plain:
+            for kind in types:
+                check_class(kind)
         return self.owner._dispatch(func, args, kwargs or {})
 
 
@@ -120,6 +125,8 @@ class emulate:
                 "no product was emulated in this block: the model ran in another thread or process, was compiled, or "
                 "did not run at all. Call the model inside the block, or pass strict=False"
             )
+        if kind is None:
+            self._warn_of_patterns()
         scaled = self._state.report.saw("_amp_foreach_non_finite")
         if self.policy.loss_scale is not None and not scaled:
             warnings.warn(
@@ -127,6 +134,21 @@ class emulate:
                 "scale the loss in the loop",
                 RuntimeWarning,
                 stacklevel=2,
+            )
+
+    def _warn_of_patterns(self):
+        """An override, or logits=, that no module met is a slip, or a path under another outermost module."""
+        given = [pattern.partition(":")[0] for pattern, _ in self.policy.overrides]
+        given += [] if self._state.logits is None else [self._state.logits]
+        seen = self._state.sites.seen
+        missed = [p for p in given if p and not any(fnmatchcase(path, p) for path in seen)]
+        if missed:
+            ran = ", ".join(sorted(seen)[:8])
+            warnings.warn(
+                f"no module that ran in this block has a path like {', '.join(map(repr, missed))}; paths are those "
+                f"under the outermost module that is called, here: {ran}",
+                RuntimeWarning,
+                stacklevel=3,
             )
 
     def _close(self):

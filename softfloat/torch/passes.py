@@ -6,7 +6,13 @@ import softfloat.torch.classes as classes
 from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.operands import Operands
 from softfloat.torch.products import Products
-from softfloat.torch.refusals import check_kind, is_emulated, refuse_lost, refuse_unknown
+from softfloat.torch.refusals import (
+    check_hooks,
+    check_kind,
+    is_emulated,
+    refuse_lost,
+    refuse_unknown,
+)
 from softfloat.torch.sites import Site, current_node
 from softfloat.torch.targets import is_alone, is_for_parameter, targets_of
 
@@ -28,6 +34,8 @@ class Passes:
             return func(*args, **kwargs)
         if self.strict:
             check_kind(func, kind, (*args, *kwargs.values()))
+            if tracked:
+                check_hooks()
         if kind == classes.PRODUCT:
             return self._product(func, name, args, kwargs, site)
         return self._others(func, name, kind, args, kwargs, site, self._settle_forward)
@@ -92,6 +100,8 @@ class Passes:
     def _settle_forward(self, func, found, args, kwargs, site):
         average = classes.written(func) and not torch.is_grad_enabled()
         average = average and self.operands.is_look(func, args)
+        if average:
+            self.state.meet_gradients()
         for i, result in enumerate(results_of(func, found, args, kwargs)):
             if i and base_name(func) in classes.FIRST_ONLY:
                 break

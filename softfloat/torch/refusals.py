@@ -1,5 +1,9 @@
 """What has no emulation, refused with what to do instead."""
 
+import functools
+
+import torch
+
 import softfloat.torch.classes as classes
 from softfloat.torch.classes import tensors_in
 from softfloat.torch.errors import EmulationError
@@ -11,6 +15,28 @@ def check_kind(func, kind, values):
         refuse_opaque(func)
     if kind == classes.UNKNOWN and classes.written(func):
         refuse_unknown(func, values)
+
+
+def check_hooks():
+    """Backward knows what it reads by its memory: hooks on saved tensors must not copy, as those of checkpointing."""
+    hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    if hooks is not None and getattr(hooks[0], "__module__", "") not in (
+        "softfloat.torch.emulation",
+        "torch.utils.checkpoint",
+    ):
+        raise EmulationError(
+            "hooks on saved tensors (saved_tensors_hooks, save_on_cpu, allow_mutation_on_saved_tensors) give backward "
+            "copies, of which it cannot be told how to round them; use activation checkpointing to save memory"
+        )
+
+
+@functools.cache
+def check_class(kind):
+    """EmulationError for a class of tensors that runs operations itself, such as nested ones; others are as Tensor."""
+    if kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
+        raise EmulationError(
+            f"tensors of {kind.__name__} do their arithmetic where emulation cannot see it; use plain tensors"
+        )
 
 
 def refuse_unknown(func, values):

@@ -55,6 +55,7 @@ class Sites:
         )
         self.step = 0
         self.first = 0  # number of the first autograd node of `nodes`
+        self.seen = {""}  # paths of modules that ran
         self.stack = []  # (module path, name of the call) of the modules that are running
         self.operands = {}  # of the sites of this step, by name
         self.calls = collections.Counter()
@@ -86,6 +87,7 @@ class Sites:
                     "(activation checkpointing): which call this is cannot be told, so stochastic rounding could not "
                     "be repeated. Checkpoint a module that is called once between backward passes, or round to nearest"
                 )
+        self.seen.add(path)
         self.stack.append((path, f"{path}#{number}"))
 
     def leave(self):

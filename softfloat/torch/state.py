@@ -66,7 +66,7 @@ class State:
         tensors = [t for group in optimizer.param_groups for t in group["params"]]
         for number, tensor in enumerate(tensors):
             if id(tensor) not in self.parameters.known:
-                self.parameters.add(tensor, "", f"parameter{len(self.parameters.known)}")
+                self.parameters.add(tensor, *self.parameters.home(tensor))
             self.numbers[id(tensor)] = self.optimizing, number
             if self.tells_apart:
                 for held in optimizer.state.get(tensor, {}).values():
@@ -89,7 +89,7 @@ class State:
         parameter = self.parameters.find(result)
         if parameter is not None:
             self.facts.written(parameter)
-            place = Site(parameter.module, "", site.name, site.step)
+            place = Site(parameter.module, "", f"{site.name}/{parameter.key}", site.step)
             self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
             return
         owner = self.of_gradient(result)
@@ -115,10 +115,17 @@ class State:
 
     def gradient_site(self, parameter, what):
         """The Site of what happens to the gradient of a parameter, in the order in which it does."""
-        number = self.sites.ordinals[parameter.name, what]
-        self.sites.ordinals[parameter.name, what] += 1
-        name = f"{parameter.name}.{what}.{number}"
+        number = self.sites.ordinals[parameter.key, what]
+        self.sites.ordinals[parameter.key, what] += 1
+        name = f"{parameter.key}.{what}.{number}"
         return Site(parameter.module, "", name, self.sites.step)
+
+    def meet_gradients(self):
+        """Gradients that a loop has assigned (p.grad = ...) are gradients like those that backward left."""
+        for parameter in self.parameters.known.values():
+            gradient = parameter.tensor.grad if parameter.tensor.is_leaf else None
+            if gradient is not None:
+                self.gradients[storage_of(gradient)] = parameter
 
     def of_gradient(self, tensor):
         """The parameter whose gradient a tensor is, or None."""

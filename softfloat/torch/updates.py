@@ -165,8 +165,8 @@ def _update(state, parameter, target, change, place):
     if not target.dim():
         target.add_(change.whole(()))
         return
-    here = Site(parameter.module, "", place.name, place.step)
-    names = f"{parameter.what}.change", f"{parameter.what}.updated.{parameter.name}"
+    here = Site(parameter.module, "", f"{place.name}/{parameter.key}", place.step)
+    names = f"{parameter.what}.change", f"{parameter.what}.updated"
     if _is_compensated(state, parameter):
         _update_compensated(state, parameter, target, change.whole(target.shape), here, names)
     elif not _update_in_pieces(state.rounder, target, change, here, names):
