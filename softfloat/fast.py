@@ -305,7 +305,7 @@ def _full_form(mode, rule):
     return round_full
 
 
-def _finish_form(rule):
+def finish_form(rule):
     """finish(x, y, p): the rounded magnitude y of x with its sign, infinities and NaNs as the format has them."""
     # Where zeros keep their sign, a caller that sees to infinities and NaNs needs nothing more than the sign.
     bare = int(rule & BARE != 0 and rule & (UNSIGNED | NO_NEGATIVE_ZERO) == 0)
@@ -340,7 +340,7 @@ def _finish_form(rule):
 def _scaled_form(mode, rule):
     underflow = rule & 3
     coarse = int(underflow in (GRID, NORMAL))
-    finish = _finish_form(rule)
+    finish = finish_form(rule)
 
     @jit(inline=True)
     def round_scaled(x, p, word):
@@ -430,7 +430,7 @@ def _scaled_form(mode, rule):
 
 
 def _shifted_form(mode, rule):
-    finish = _finish_form(rule)
+    finish = finish_form(rule)
 
     @jit(inline=True)
     def round_shifted(x, p, word):

@@ -3,6 +3,7 @@
 Every function is a pure function of its inputs, the format, the rounding and the seed.
 """
 
+from copy import copy
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack
 
 import numpy as np
@@ -29,6 +30,7 @@ from softfloat.backends.exact import (
     exact_loop,
     parts_loop,
 )
+from softfloat.backends.random_lanes import RandomLanes
 from softfloat.backends.threads import SERIAL_BELOW, get_num_threads, run_chunks
 from softfloat.backends.wide import WIDE_BLOCK, universal_loop, wide_loop
 from softfloat.fast import fast_constants, fast_form
@@ -421,9 +423,24 @@ def _arithmetic_plans(operation, fmt, choice):
     if m <= (51 - choice.bits if stochastic else 50) and not undefined:
         fixed = isinstance(fmt, FixedPoint)
         odd = _plan(fmt, FLOAT64, choice)
-        if m <= 21 and not stochastic and operation != "fma" and not fixed:
+        if stochastic and not fixed:
+            narrow = _random_lanes(operation, fmt, choice)
+        elif m <= 21 and operation != "fma" and not fixed:
             narrow = _plan(fmt, FLOAT32, choice)
     return ArithmeticPlans(odd, narrow, _wide_plan(operation, fmt, choice))
+
+
+def _random_lanes(operation, fmt, choice):
+    """RandomLanes, or None; remembered on the format."""
+    key = ("lanes", operation, choice.mode, choice.saturate, choice.bits, choice.variant)
+    try:
+        return fmt.plans[key]
+    except KeyError:
+        plan = _plan(fmt, FLOAT32, choice)
+        fits = RandomLanes.fit(operation, plan and plan.form, fmt, choice)
+        lanes = RandomLanes(operation, plan.form, fmt, choice) if fits else None
+        fmt.plans[key] = lanes
+        return lanes
 
 
 def _wide_plan(operation, fmt, choice):
@@ -464,6 +481,12 @@ class _Steps:
         signed_zeros = operation in ("add", "subtract", "fma")
         self.toward_negative = choice.mode == NEGATIVE and signed_zeros
 
+    def at(self, key, offset):
+        """The same for other random words."""
+        other = copy(self)
+        other.key, other.offset = key, offset
+        return other
+
     def define(self, blocks, target, start):
         """By the definition."""
         mine = self.options.copy()
@@ -491,8 +514,15 @@ class _Steps:
         """In float32, what could go wrong there in float64; the target shares no memory with the operands."""
         redo = np.empty(target.size // REDO_BLOCK + 2, np.uint8)
         narrow = self.plans.narrow
-        run = arithmetic_loop(self.operation, *narrow.form)
-        head = run(blocks[0], blocks[-1], target, narrow.constants, redo)
+        if isinstance(narrow, RandomLanes):
+            head = REDO_BLOCK
+            redo = redo[: -(-target.size // REDO_BLOCK)]
+            first = self.offset + start
+            if not narrow.run(*blocks, target, narrow.constants, redo, self.key, first):
+                head = -1
+        else:
+            run = arithmetic_loop(self.operation, *narrow.form)
+            head = run(blocks[0], blocks[-1], target, narrow.constants, redo)
         if head < 0:
             self.define(blocks, target, start)
             return
@@ -701,7 +731,7 @@ class Plan:
     def in_place(self, x, key, start):
         """Round a flat block in place; False where the processor's arithmetic is not known to be standard."""
         if self.stochastic:
-            return self.run(x, x, self.constants, key, start)
+            return round_random_loop(*self.form, 1)(x, x, self.constants, key, start)
         return round_in_place_loop(*self.form)(x, self.constants)
 
     def __call__(self, x, out, key, start):

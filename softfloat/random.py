@@ -26,9 +26,21 @@ def mix(z):
 
 
 @both
+def key_of_seed(seed):
+    """What all keys of a seed are made from."""
+    return mix(u64(u64(seed) + u64(GOLDEN)))
+
+
+@both
+def with_stream(first, stream):
+    """The key of a stream; first : of `key_of_seed`."""
+    return mix(u64(first + u64(u64(stream) * u64(SECOND))))
+
+
+@both
 def make_key(seed, stream):
     """The 64-bit key of a (seed, stream) pair; both lie in [0, 2**64)."""
-    return mix(u64(mix(u64(u64(seed) + u64(GOLDEN))) + u64(u64(stream) * u64(SECOND))))
+    return with_stream(key_of_seed(seed), stream)
 
 
 @both

@@ -18,6 +18,7 @@ LAYERS = [
     {"backends"},
     {
         "functional",
+        "in_place",
         "comparison",
         "elementary",
         "engines",

@@ -58,6 +58,7 @@ from softfloat.rounding import NEGATIVE
 
 ALIGNMENT = 64  # bytes: one cache line, and one vector of the widest kind
 BLOCK = 32768  # elements between two looks at whether infinities or NaNs were among them
+SHORT_BLOCK = 4096  # elements between two looks at whether one of them moved
 WORD_BLOCK = 256  # 64-bit random words made at a time, well inside the first-level cache
 
 
@@ -140,6 +141,38 @@ def round_in_place_loop(kind, mode, rule):
     return run
 
 
+@functools.cache
+def unmoved_loop(kind, mode, rule):
+    """run(x, P): whether rounding would leave every bit of a flat array as it is; it stops at the first block
+    of SHORT_BLOCK elements that moves."""
+    round_one = rounding_form(kind, mode, rule)
+    load = constants_loader(kind)
+    wraps = int(wraps_infinities(kind, rule))
+
+    @jit
+    def run(x, P):
+        if wraps == 1:
+            if has_infinity(x):
+                return False
+        former = enter_standard_arithmetic()
+        if former == UNKNOWN:
+            return False
+        p = load(P)
+        none = P[0]
+        moved = zero_like(none)
+        for start in range(0, x.size, SHORT_BLOCK):
+            part = x[start : start + SHORT_BLOCK]
+            for i in range(part.size):
+                u = to_bits(part[i])
+                moved = umax(moved, xor(u, to_bits(round_one(part[i], p, none))))
+            if moved != zero_like(none):
+                break
+        leave_standard_arithmetic(former)
+        return moved == zero_like(none)
+
+    return run
+
+
 @jit(inline=True)
 def fill_words(words, key, first):
     """words[j] = word number first + j of the key; the loop form of softfloat.random.key_word."""
@@ -152,8 +185,11 @@ def fill_words(words, key, first):
 
 
 @functools.cache
-def round_random_loop(kind, mode, rule):
-    """run(x, out, P, key, offset): stochastic rounding; out may be x itself, element for element."""
+def round_random_loop(kind, mode, rule, in_place=0):
+    """run(x, out, P, key, offset): stochastic rounding of a flat array into one that shares no memory with it.
+
+    in_place : 1: into x itself, which is given as `out` too. One array then, and no alias check before the vectors.
+    """
     round_one = rounding_form(kind, mode, rule)
     load = constants_loader(kind)
     wraps = int(wraps_infinities(kind, rule))
@@ -169,19 +205,14 @@ def round_random_loop(kind, mode, rule):
         p = load(P)
         words = np.empty(WORD_BLOCK, np.uint64)
         halves = words.view(np.uint32)
-        copied = np.empty(2 * WORD_BLOCK, x.dtype)
-        in_place = x.ctypes.data == out.ctypes.data
         done = 0
         while done < x.size:
             first = offset + done
             fill_words(words, key, first >> 1)
             skip = first & 1
             n = min(2 * WORD_BLOCK - skip, x.size - done)
-            source = x[done : done + n]
             target = out[done : done + n]
-            if in_place:  # the loop below has vectors only where source and target are apart
-                copied[:n] = source
-                source = copied[:n]
+            source = target if in_place == 1 else x[done : done + n]
             half = halves[skip : skip + n]
             for i in range(n):
                 word = resize(half[i], to_bits(source[i]))

@@ -17,28 +17,28 @@ ODD = 1.0 + 2.0**-12 + 2.0**-22
 
 def check_canary(owner):
     """EmulationError unless a product, its backward pass and an update are seen and rounded."""
-    if owner.plain:
+    if owner._plain:
         return
-    trial = type(owner)(owner.policy, False, owner.rounder.seed)
-    trial._thread, trial._process = owner._thread, owner._process
+    trial = type(owner)(owner.policy, False, owner._state.rounder.seed)
+    trial._process, trial._mode = owner._process, owner._mode
     weight = torch.nn.Parameter(torch.full((2, 2), ODD))
-    trial._optimizers.append(None)
+    trial._state.optimizers.append(None)
     seen = []
     owner._mode.owner = trial
     try:
-        trial.parameters.add(weight, "", "canary")
+        trial._state.parameters.add(weight, "", "canary")
         with torch.enable_grad():
             y = torch.full((2, 2), ODD) @ weight
             seen.append(_count(trial))
             y.backward(torch.full((2, 2), ODD))
             seen.append(_count(trial))
-        trial._optimizing = 0
+        trial._state.optimizing = 0
         with torch.no_grad():
             weight.add_(torch.full((2, 2), ODD), alpha=-0.5)
-        trial._optimizing = None
+        trial._state.optimizing = None
     finally:
         owner._mode.owner = owner
-        trial.parameters.close()
+        trial._state.parameters.close()
     if not (0 < seen[0] < seen[1]):
         raise EmulationError(
             f"torch {torch.__version__} hides operations from emulate: of a product and its backward pass {seen} were "
@@ -50,7 +50,7 @@ def check_canary(owner):
 
 
 def _count(trial):
-    return trial._report.products()
+    return trial._state.report.products()
 
 
 def _check_rounded(tensor, role, grid, policy):

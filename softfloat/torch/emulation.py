@@ -10,9 +10,7 @@ once, when it is complete, to `weight_gradients`. In an optimizer's step what is
 """
 
 import contextlib
-import math
 import os
-import threading
 import warnings
 from fnmatch import fnmatchcase
 
@@ -28,22 +26,17 @@ from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatc
 import softfloat.torch.classes as classes
 import softfloat.torch.updates as updates
 from softfloat.torch.canary import check_canary
-from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.errors import EmulationError
-from softfloat.torch.parameters import Parameters
-from softfloat.torch.report import Report
-from softfloat.torch.rounder import Rounder
-from softfloat.torch.routing import Unit, convolution, convolution_backward, matrix_product
-from softfloat.torch.sites import Site, Sites, current_node, graph_task
-from softfloat.torch.tensors import Known, storage_of, tensor_of
-from softfloat.training.policy import ROLES
+from softfloat.torch.fused import fused_paths
+from softfloat.torch.passes import Passes
+from softfloat.torch.refusals import check_class
+from softfloat.torch.sites import current_node, graph_task
+from softfloat.torch.state import State
+from softfloat.torch.tensors import storage_of
+from softfloat.training.monitor import Monitor
 from softfloat.training.presets import as_policy
 
-_PASSING = frozenset(
-    ("TBackward0", "TransposeBackward0", "ViewBackward0", "UnsafeViewBackward0", "PermuteBackward0",
-     "ReshapeAliasBackward0", "UnsqueezeBackward0", "SqueezeBackward0", "SqueezeBackward1", "ToCopyBackward0",
-     "ExpandBackward0", "SelectBackward0", "SliceBackward0")
-)  # fmt: skip
+_CustomNode = torch.autograd.function.BackwardCFunction
 
 
 class _Mode(TorchDispatchMode):
@@ -52,6 +45,9 @@ class _Mode(TorchDispatchMode):
         self.owner = owner
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if types and self.owner.strict and not self.owner._plain:
+            for kind in types:
+                check_class(kind)
         return self.owner._dispatch(func, args, kwargs or {})
 
 
@@ -76,41 +72,31 @@ class emulate:
     """
 
     def __init__(self, policy, strict=True, seed=None, *, monitor=None, logits=None):
-        self.policy = as_policy(policy)
-        self.strict = bool(strict)
-        self.logits = logits
-        every = (self.policy, *(self.policy.at(p, o) for p, o in _overridden(self.policy)))
-        _check_policy(self.policy, every)
-        self.random = any(_is_random(policy) for policy in every)
-        if self.random and seed is None:
+        _check_options(strict, seed, monitor, logits)
+        policy = as_policy(policy)
+        self._state = State(policy, strict, seed, monitor, logits, self._hook)
+        if self._state.random and seed is None:
             raise ValueError(
                 'rounding="stochastic" needs seed=, so that the result can be repeated'
             )
-        self.plain = all(_is_plain(policy) for policy in every)
-        self.rounder = Rounder(self.policy, seed, monitor)
-        self.monitor = monitor
-        self.sites = Sites(self.random)
-        self.parameters = Parameters(self._hook)
-        self._report = Report()
+        self.policy, self.strict, self._plain = policy, strict, self._state.plain
+        self._passes = Passes(self._state)
         self._mode = _Mode(self)
-        self._known = Known()  # the format that all values of a storage are in
-        self._raw = Known()  # gradients of parameters on their way, not rounded yet
-        self._derived = Known()  # rounded weights in another dtype
-        self._gradients = {}
-        self._optimizers = []
-        self._optimizing = None
-        self._paused = 0
         self._stack = None
 
-    # ---------------------------------------------------------------- the block
     def __enter__(self):
         if self._stack is not None:
             raise EmulationError("this emulate object is active already; make another one")
-        self._thread, self._process = threading.get_ident(), os.getpid()
-        self._report.begin()
+        if _is_active():
+            raise EmulationError(
+                "emulate() is active in this thread already, and blocks inside each other would round twice; leave the "
+                "first, or say in one policy what differs, with overrides="
+            )
+        self._process = os.getpid()
+        self._state.begin()
         with contextlib.ExitStack() as stack:
-            if not self.plain:
-                _open_fused_paths(stack)
+            if not self._plain:
+                stack.enter_context(fused_paths.opened())
             handles = [
                 modules.register_module_forward_pre_hook(self._enter_module),
                 modules.register_module_forward_hook(self._leave_module, always_call=True),
@@ -119,8 +105,8 @@ class emulate:
             ]
             for handle in handles:
                 stack.callback(handle.remove)
-            stack.callback(self.parameters.close)
-            for parameter in self.parameters.known.values():
+            stack.callback(self._state.parameters.close)
+            for parameter in self._state.parameters.known.values():
                 self._hook(parameter)
             stack.enter_context(torch.autograd.graph.saved_tensors_hooks(self._pack, self._unpack))
             stack.enter_context(self._mode)
@@ -134,12 +120,15 @@ class emulate:
 
     def __exit__(self, kind, error, trace):
         self._close()
-        if kind is None and self.strict and not self._report.products():
+        if kind is None and self.strict and not self._state.report.products():
             raise EmulationError(
                 "no product was emulated in this block: the model ran in another thread or process, was compiled, or "
                 "did not run at all. Call the model inside the block, or pass strict=False"
             )
-        if self.policy.loss_scale is not None and not self._report.saw("_amp_foreach_non_finite"):
+        if kind is None:
+            self._warn_of_patterns()
+        scaled = self._state.report.saw("_amp_foreach_non_finite")
+        if self.policy.loss_scale is not None and not scaled:
             warnings.warn(
                 f"policy {self.policy.name!r} asks for a loss scale, and no torch.amp.GradScaler ran in this block; "
                 "scale the loss in the loop",
@@ -147,80 +136,85 @@ class emulate:
                 stacklevel=2,
             )
 
+    def _warn_of_patterns(self):
+        """An override, or logits=, that no module met is a slip, or a path under another outermost module."""
+        given = [pattern.partition(":")[0] for pattern, _ in self.policy.overrides]
+        given += [] if self._state.logits is None else [self._state.logits]
+        seen = self._state.sites.seen
+        missed = [p for p in given if p and not any(fnmatchcase(path, p) for path in seen)]
+        if missed:
+            ran = ", ".join(sorted(seen)[:8])
+            warnings.warn(
+                f"no module that ran in this block has a path like {', '.join(map(repr, missed))}; paths are those "
+                f"under the outermost module that is called, here: {ran}",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
     def _close(self):
+        self._state.sites.end()
         stack, self._stack = self._stack, None
         stack.close()
-        self.sites.stack.clear()
-
-    @contextlib.contextmanager
-    def _pause(self):
-        self._paused += 1
-        try:
-            yield
-        finally:
-            self._paused -= 1
+        self._state.sites.stack.clear()
 
     def report(self):
         """A Report of what ran in this object's blocks, as of now."""
-        return self._report.taken(self.rounder.elements)
+        return self._state.report.taken(self._state.rounder.elements)
 
     def state_dict(self):
         """What a resumed run needs: the step, the seed, the histories of scaled formats."""
-        delayed = self.rounder.narrow.delayed.state_dict()
-        return {"step": self.sites.step, "seed": self.rounder.seed, "scales": delayed}
+        own = self._state
+        delayed = own.rounder.narrow.delayed.state_dict()
+        lost = {number: tensor.clone() for number, tensor in own.compensation.items()}
+        place = {"step": own.sites.step, "seed": own.rounder.seed}
+        return {**place, "scales": delayed, "compensation": lost}
 
     def load_state_dict(self, state):
         """Go on from a state. Raises ValueError if it was drawn with another seed."""
-        if state["seed"] != self.rounder.seed:
-            raise ValueError(f"the state has seed {state['seed']}, this one {self.rounder.seed}")
-        self.sites.step = int(state["step"])
-        self.rounder.narrow.delayed.load_state_dict(state["scales"])
+        own = self._state
+        if state["seed"] != own.rounder.seed:
+            raise ValueError(f"the state has seed {state['seed']}, this one {own.rounder.seed}")
+        own.sites.step = int(state["step"])
+        own.rounder.narrow.delayed.load_state_dict(state["scales"])
+        own.compensation = {n: t.clone() for n, t in state.get("compensation", {}).items()}
 
     # ---------------------------------------------------------------- hooks
+    def _is_here(self):
+        """Whether this block's operations run in this thread: in the one that entered, and in autograd's for it."""
+        return os.getpid() == self._process and self._mode in _get_current_dispatch_mode_stack()
+
     def _enter_module(self, module, inputs):
-        if threading.get_ident() != self._thread or os.getpid() != self._process:
-            if self.strict:
+        if not self._is_here():
+            if self.strict and not _is_active():
                 raise EmulationError(
                     f"{type(module).__name__} was called in another thread or process than the one that entered "
-                    "emulate(), where nothing is emulated; enter emulate() there"
+                    "emulate(), where it would run in plain torch. Enter an emulate() there too (each thread may have "
+                    "one, on modules they share as well), or pass strict=False if plain is what you want there"
                 )
             return
-        if type(module).__name__ == "OptimizedModule" and not self.plain and self.strict:
+        if type(module).__name__ == "OptimizedModule" and not self._plain and self.strict:
             raise EmulationError(
                 "a compiled module hides its operations; call the module that torch.compile was given"
             )
-        if not self.sites.stack:
-            self.parameters.root(module)
-        path = self.parameters.path(module)
+        parameters, sites = self._state.parameters, self._state.sites
+        if not sites.stack:
+            parameters.root(module)
+        path = parameters.path(module)
         if path is None:  # made during the call
             path = f"?{type(module).__name__}"
-        self.sites.enter(path)
+        sites.enter(path)
 
     def _leave_module(self, module, inputs, output):
-        if threading.get_ident() == self._thread and os.getpid() == self._process:
-            self.sites.leave()
+        if self._is_here():
+            self._state.sites.leave()
 
     def _before_step(self, optimizer, args, kwargs):
-        if threading.get_ident() != self._thread:
-            return
-        if optimizer not in self._optimizers:
-            self._optimizers.append(optimizer)
-        for group in optimizer.param_groups:
-            for tensor in group["params"]:
-                if id(tensor) not in self.parameters.known:
-                    number = len(self.parameters.known)
-                    self.parameters.add(tensor, "", f"parameter{number}")
-        self._optimizing = self._optimizers.index(optimizer)
+        if self._is_here():
+            self._state.begin_step(optimizer)
 
     def _after_step(self, optimizer, args, kwargs):
-        if threading.get_ident() != self._thread:
-            return
-        self._optimizing = None
-        self.rounder.narrow.close_step()
-        self.sites.next_step()
-        self.parameters.forget_copies()
-        for table in (self._known, self._raw, self._derived):
-            table.purge()
+        if self._is_here():
+            self._state.next_step()
 
     def _hook(self, parameter):
         tensor = parameter.tensor
@@ -231,34 +225,28 @@ class emulate:
         )
         parameter.handles.append(
             tensor.register_post_accumulate_grad_hook(
-                lambda held: self._gradients.__setitem__(storage_of(held.grad), parameter)
+                lambda held: self._state.gradients.__setitem__(storage_of(held.grad), parameter)
             )
         )
 
     def _take_gradient(self, parameter, gradient):
         """The whole gradient of a parameter, rounded."""
-        if threading.get_ident() != self._thread or self._paused:
+        if not self._is_here():
             return None
         if gradient.layout != torch.strided:
             raise EmulationError(
                 f"the gradient of {parameter.name} is sparse, which has no emulation; use sparse=False"
             )
-        with self._pause():
-            found = gradient.detach().clone()
-            key = parameter.name, "gradient"
-            number = self.sites.ordinals[key]
-            self.sites.ordinals[key] += 1
-            site = Site(parameter.module, "", f"{parameter.name}.{number}", self.sites.step)
-            fmt = self.rounder.put(found, "weight_gradients", site, f"{parameter.what}.gradient")
-            self._mark(found, fmt)
-        return found
+        with torch._C._DisableTorchDispatch():
+            return self._state.rounded_gradient(parameter, gradient)
 
     def _pack(self, tensor):
-        return tensor.detach(), tensor._version
+        with torch._C._DisableTorchDispatch():
+            return tensor.detach(), tensor._version
 
     def _unpack(self, packed):
         tensor, version = packed
-        if self.strict and not self.plain and self._mode not in _get_current_dispatch_mode_stack():
+        if self.strict and not self._plain and self._mode not in _get_current_dispatch_mode_stack():
             raise EmulationError(
                 "backward runs through a graph that was built inside emulate(), but emulate() is not active in this "
                 "thread: call backward() inside the block"
@@ -272,401 +260,55 @@ class emulate:
 
     # ---------------------------------------------------------------- operations
     def _dispatch(self, func, args, kwargs):
-        if self._paused or os.getpid() != self._process:
+        if os.getpid() != self._process:
             return func(*args, **kwargs)
-        kind = classes.kind_of(func)
-        name = base_name(func)
+        state = self._state
+        kind, name = classes.kind_and_name(func)
+        state.report.count(kind, name)
         if kind == classes.COMPOSED:
-            self._report.count(kind, name)
             with self._mode:
                 return func.decompose(*args, **kwargs)
-        self._report.count(kind, name)
-        if kind == classes.QUERY or self.plain and self.monitor is None:
+        if kind == classes.QUERY or state.plain and state.monitor is None:
             return func(*args, **kwargs)
         # Recomputation under activation checkpointing runs within backward, with gradients enabled.
-        backward = graph_task() != -1 and not torch.is_grad_enabled()
-        if self._optimizing is not None and not torch.is_grad_enabled() and not backward:
-            if kind == classes.OPAQUE:
-                self._refuse_opaque(func)
-            site = updates.site(self, name)
-            return updates.run(self, func, name, kind, args, kwargs, site)
+        tracking = torch.is_grad_enabled()
+        backward = graph_task() != -1 and (not tracking or self._differentiated())
         if backward:
-            return self._backward(func, name, kind, args, kwargs)
-        return self._forward(func, name, kind, args, kwargs)
+            if kind == classes.VIEW:
+                return func(*args, **kwargs)
+            return self._passes.backward(func, name, kind, args, kwargs)
+        stepping = state.optimizing is not None and not state.sites.stack
+        if stepping and not tracking:  # else a closure calls the model
+            return updates.run(state, func, name, kind, args, kwargs)
+        return self._passes.forward(func, name, kind, args, kwargs)
 
-    def _forward(self, func, name, kind, args, kwargs):
-        tracked = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args))
-        site = self.sites.forward(name, tracked)
-        if kind == classes.VIEW:
-            return func(*args, **kwargs)
-        self._check_kind(func, kind, args, kwargs)
-        if kind == classes.PRODUCT:
-            return self._product(func, name, args, kwargs, site)
-        return self._others(func, name, kind, args, kwargs, site, self._settle_forward)
-
-    def _others(self, func, name, kind, args, kwargs, site, settle):
-        """What is no product and no view, in either pass; settle(func, found, args, kwargs, site) rounds results."""
-        args = self._read(func, args, site)
-        found = self._compute(func, name, args, kwargs, site)
-        if kind == classes.CARRIER or name in classes.LOSSES:
-            self._unmark(func, found, args, kwargs)
-        elif kind == classes.EXACT:
-            self._pass_on(func, found, args, kwargs)
-        else:
-            settle(func, found, args, kwargs, site)
-        return found
-
-    def _settle_forward(self, func, found, args, kwargs, site):
-        for i, result in enumerate(results_of(func, found, args, kwargs)):
-            if i and base_name(func) in classes.FIRST_ONLY:
-                break
-            self._settle(result, self._role(site), site, f"{i}")
-
-    def _role(self, site):
-        if self.logits is not None and fnmatchcase(site.module, self.logits):
-            return "logits"
-        return "activations"
-
-    def _settle(self, result, role, site, what):
-        """Round one result: a parameter or a gradient that is written to keeps its own role."""
-        if not result.is_floating_point():
-            return
-        parameter = self.parameters.find(result)
-        if parameter is not None:
-            parameter.copy = None
-            place = Site(parameter.module, "", site.name, site.step)
-            self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
-            return
-        if self._is_gradient(result):
-            role = "weight_gradients"
-        self._mark(result, self.rounder.put(result, role, site, what))
-
-    def _is_gradient(self, tensor):
-        held = self._gradients.get(storage_of(tensor))
-        if held is None or held.tensor.grad is None:
+    def _differentiated(self):
+        """Whether a backward pass builds a graph of its own, and does not recompute a forward pass."""
+        hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
+        if hooks is None or hooks[0] != self._pack or isinstance(current_node(), _CustomNode):
             return False
-        return storage_of(held.tensor.grad) == storage_of(tensor)
-
-    def _backward(self, func, name, kind, args, kwargs):
-        node = current_node()
-        forward = None if node is None else self.sites.of_node(node)
-        if kind == classes.VIEW:
-            return func(*args, **kwargs)
-        self._check_kind(func, kind, args, kwargs)
-        if forward is None:
-            where = "engine" if node is None else node.name()
-            forward = Site("", where, f"backward/{where}", self.sites.step)
-            if node is not None and "AccumulateGrad" not in where:
-                self._lost(node)
-        ordinal = forward.ordinals[name]
-        forward.ordinals[name] += 1
-        site = Site(forward.module, forward.op, f"{forward.name}<{name}.{ordinal}", forward.step)
-        site.operands = forward.operands
-        site.targets = self._targets(forward, node)
-        if kind == classes.PRODUCT:
-            return self._product_backward(func, name, args, kwargs, site)
-        return self._others(func, name, kind, args, kwargs, site, self._settle_backward)
-
-    def _settle_backward(self, func, found, args, kwargs, site, of_product=False):
-        results = results_of(func, found, args, kwargs)
-        raw = any(self._raw[t] for t in tensors_in(args))
-        for i, result in enumerate(results):
-            if not isinstance(result, torch.Tensor) or not result.is_floating_point():
-                continue
-            if raw or self._is_for_parameter(site.targets, i, result, len(results), of_product):
-                self._raw[result] = True
-            else:
-                self._settle(result, "errors", site, f"error{i or ''}")
-
-    def _targets(self, forward, node):
-        """What each edge of a node leads to: (parameter or None, shape without ones)."""
-        if node is None:
-            return ()
-        if forward.targets is None:
-            forward.targets = tuple(self._target(*edge) for edge in node.next_functions)
-        return forward.targets
-
-    def _target(self, node, number):
-        if node is None:
-            return None, (-1,)
-        metadata = getattr(node, "_input_metadata", ())
-        shape = _without_ones(metadata[number].shape) if number < len(metadata) else ()
-        for _ in range(8):
-            if hasattr(node, "variable"):
-                return self.parameters.find(node.variable), _without_ones(node.variable.shape)
-            if node.name() not in _PASSING or node.next_functions[0][0] is None:
-                break
-            node = node.next_functions[0][0]
-        return None, shape
-
-    @staticmethod
-    def _is_for_parameter(targets, i, result, count, of_product):
-        """Whether a result is the gradient of a parameter, which is rounded when it is complete."""
-        if not targets:
-            return False
-        if count > 1:
-            return count == len(targets) and targets[i][0] is not None
-        own = [shape for parameter, shape in targets if parameter is not None]
-        if of_product:  # it may be a transpose
-            return result.numel() in map(math.prod, own)
-        shape = _without_ones(result.shape)
-        return shape in own and shape not in [s for parameter, s in targets if parameter is None]
-
-    def _lost(self, node):
-        if self.strict and not self.plain:
+        if self.strict and not self._plain:
             raise EmulationError(
-                f"backward through {node.name()}, which was built outside this block or more than 16 optimizer steps "
-                "ago: what it saved is not rounded. Run forward and backward in the same block"
+                "a backward pass that is to be differentiated itself (create_graph=True, double backward) has no "
+                "emulation; leave create_graph out, or run that part outside the block"
             )
-        self._report.count("lost", node.name())
-
-    def _check_kind(self, func, kind, args, kwargs):
-        if kind == classes.OPAQUE:
-            self._refuse_opaque(func)
-        if kind == classes.UNKNOWN and self.strict:
-            if any(
-                t.is_floating_point() or t.is_complex()
-                for t in tensors_in((*args, *kwargs.values()))
-            ):
-                raise EmulationError(
-                    f"{func} has no rule for rounding; write it with other operations, or pass strict=False, which "
-                    "rounds its results"
-                )
-
-    def _refuse_opaque(self, func):
-        if self.strict:
-            raise EmulationError(
-                f"{func} does its arithmetic where emulation cannot see it; {classes.remedy(func)}, "
-                "or pass strict=False, which rounds its results"
-            )
-
-    # ---------------------------------------------------------------- operands
-    def _weight(self, parameter):
-        """The rounded copy of a parameter, made once for each value that it has."""
-        if parameter.copy is None:
-            tensor = parameter.tensor.detach()
-            copy = torch.empty_strided(
-                tensor.size(), tensor.stride(), dtype=tensor.dtype, device=tensor.device
-            )
-            copy.copy_(tensor)
-            site = Site(parameter.module, "", parameter.name, self.sites.step)
-            fmt = self.rounder.put(copy, "weights", site, parameter.what)
-            self._mark(copy, fmt or "weights")
-            parameter.copy = copy
-        return parameter.copy
-
-    def _read(self, func, args, site):
-        """The arguments, parameters that are only read replaced by their rounded copies."""
-        if not (self.sites.stack or torch.is_grad_enabled() or graph_task() != -1):
-            return args  # a look at the weights from outside, such as an average of them
-        targets = {i for i, _ in classes.written(func)}
-        return tuple(a if i in targets else self._replaced(a) for i, a in enumerate(args))
-
-    def _replaced(self, value):
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], torch.Tensor):
-            return [self._replaced(v) for v in value]
-        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
-            return value
-        parameter = self.parameters.find(value)
-        if parameter is None or self.rounder.grid("weights", parameter.module, "").fmt is None:
-            return value
-        return parameter.like(value, self._weight(parameter))
-
-    def _operand(self, tensor, site, number):
-        """(operand of a forward product, its role)."""
-        parameter = self.parameters.find(tensor)
-        if parameter is not None:
-            return self._replaced(tensor), "weights"
-        if self._derived[tensor]:
-            return tensor, "weights"
-        fmt = self.rounder.grid("activations", site.module, site.op).fmt
-        if fmt is None or self._known[tensor] == fmt:
-            return tensor, "activations"
-        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-        what = f"operand{number}"
-        self.rounder.put(copy, "activations", site, what)
-        site.operands[storage_of(tensor)] = Site(site.module, site.op, site.name, site.step), what
-        return copy, "activations"
-
-    def _saved(self, tensor, site, number):
-        """(operand of a backward product, its role): what forward saved unrounded is rounded again, bit for bit."""
-        parameter = self.parameters.find(tensor)
-        if parameter is not None:
-            return self._replaced(tensor), "weights"
-        if self._derived[tensor]:
-            return tensor, "weights"
-        again = site.operands.get(storage_of(tensor))
-        known = self._known[tensor]
-        if again is None and known is not None:
-            own = self.rounder.grid("activations", site.module, site.op).fmt
-            return tensor, "activations" if known == own else "errors"
-        if again is None and self.rounder.grid("errors", site.module, site.op).fmt is None:
-            return tensor, "errors"
-        if again is not None:
-            # Random words go by the element's place in the tensor that was rounded, and not in this view of it.
-            whole = _as_saved(tensor)
-            copy = whole.detach().clone(memory_format=torch.contiguous_format)
-            self.rounder.put(copy, "activations", *again)
-            return _as_viewed(copy, tensor, whole), "activations"
-        copy = tensor.detach().clone(memory_format=torch.contiguous_format)
-        self.rounder.put(copy, "errors", site, f"operand{number}")
-        return copy, "errors"
-
-    def _product(self, func, name, args, kwargs, site):
-        places = {"addmm": (1, 2), "baddbmm": (1, 2)}.get(name, (0, 1))
-        args = list(args)
-        roles = []
-        for i in places:
-            args[i], role = self._operand(args[i], site, i)
-            roles.append(role)
-        bias = {"addmm": 0, "baddbmm": 0, "convolution": 2}.get(name)
-        if bias is not None and args[bias] is not None:
-            args[bias] = self._replaced(args[bias])
-        found = self._run_product(func, name, args, kwargs, site, tuple(roles), "output")
-        self._settle(found, self._role(site), site, "output")
-        return found
-
-    def _product_backward(self, func, name, args, kwargs, site):
-        args = list(args)
-        places = {"addmm": (1, 2), "baddbmm": (1, 2), "convolution_backward": (0, 1, 2)}
-        roles = []
-        for i in places.get(name, (0, 1)):
-            args[i], role = self._saved(args[i], site, i)
-            roles.append(role)
-        found = self._run_product(func, name, args, kwargs, site, tuple(roles), "gradient")
-        self._settle_backward(func, found, args, kwargs, site, "weights" not in roles)
-        return found
-
-    def _run_product(self, func, name, args, kwargs, site, roles, what):
-        if self.policy.at(site.module, site.op).sums is None:
-            if name.startswith("convolution"):
-                with _onednn():
-                    return func(*args, **kwargs)
-            return func(*args, **kwargs)
-        like = next(t for t in args if isinstance(t, torch.Tensor))
-        unit = self._unit(like, site, what)
-        if name == "convolution":
-            return convolution(unit, args, roles)
-        if name == "convolution_backward":
-            return convolution_backward(unit, args)
-        return matrix_product(unit, name, args, kwargs, roles)
-
-    def _compute(self, func, name, args, kwargs, site):
-        """An operation that is no product: sums over some axes run in the accumulator, all else in the carrier."""
-        partial = name == "sum" and len(args) > 1 and args[1] and not kwargs.get("dtype")
-        if not partial or self.policy.at(site.module, site.op).sums is None:
-            return func(*args, **kwargs)
-        x, axes = args[0], tuple(sorted(a % args[0].dim() for a in args[1]))
-        total = self._unit(x, site, "sum").total(x, axes)
-        if len(args) > 2 and args[2]:
-            total = np.expand_dims(total, axes)
-        return tensor_of(total, x)
-
-    def _unit(self, like, site, what):
-        dtype = "float64" if like.dtype == torch.float64 else "float32"
-        caster = self.rounder.of(dtype, site.module, site.op, f"{site.name}:{what}.sums", site.step)
-        return Unit(caster, site.module, what)
-
-    # ---------------------------------------------------------------- what is known of results
-    def _mark(self, tensor, fmt):
-        if fmt is None:
-            self._known.forget(tensor)
-        else:
-            self._known[tensor] = fmt
-
-    def _unmark(self, func, found, args, kwargs):
-        for result in results_of(func, found, args, kwargs):
-            self._known.forget(result)
-
-    def _pass_on(self, func, found, args, kwargs):
-        """What only selects and moves values gives values of the format that all its operands are in."""
-        operands = [t for t in tensors_in(args) if t.is_floating_point()]
-        formats = {self._known[t] for t in operands}
-        fmt = formats.pop() if len(formats) == 1 else None
-        raw = any(self._raw[t] for t in operands)
-        copied = base_name(func) == "_to_copy" and bool(operands)
-        for result in results_of(func, found, args, kwargs):
-            if not result.is_floating_point():
-                continue
-            parameter = self.parameters.find(result)
-            if parameter is not None:
-                parameter.copy = None
-            self._mark(result, fmt)
-            if raw:
-                self._raw[result] = True
-            if copied and self._of_parameter(operands[0]):
-                self._derived[result] = True
-
-    def _of_parameter(self, tensor):
-        """Whether a tensor is the rounded copy of a parameter, or such a parameter."""
-        if self.parameters.find(tensor) is not None:
-            return True
-        place = storage_of(tensor)
-        held = self.parameters.known.values()
-        return any(p.copy is not None and storage_of(p.copy) == place for p in held)
+        return True
 
 
-def _without_ones(shape):
-    return tuple(int(n) for n in shape if n != 1)
+def _is_active():
+    """Whether an emulate block runs in this thread. A process that was forked inherits blocks that are not its own."""
+    held = (mode for mode in _get_current_dispatch_mode_stack() if isinstance(mode, _Mode))
+    return any(mode.owner._process == os.getpid() for mode in held)
 
 
-def _as_saved(tensor):
-    """The tensor that a view is a plain transpose of, as it lies in memory."""
-    if tensor.is_contiguous() or tensor.dim() < 2:
-        return tensor
-    return tensor.mT if tensor.mT.is_contiguous() else tensor
-
-
-def _as_viewed(copy, tensor, whole):
-    return copy if whole is tensor else copy.mT
-
-
-@contextlib.contextmanager
-def _onednn():
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(True)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
-
-
-def _open_fused_paths(stack):
-    """Have torch run attention and recurrent layers as the operations that they are made of."""
-    stack.enter_context(torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH))
-    stack.callback(torch._C._set_mkldnn_enabled, torch._C._get_mkldnn_enabled())
-    torch._C._set_mkldnn_enabled(False)
-    stack.callback(
-        torch.backends.mha.set_fastpath_enabled, torch.backends.mha.get_fastpath_enabled()
-    )
-    torch.backends.mha.set_fastpath_enabled(False)
-
-
-def _overridden(policy):
-    """A (module, operation) that each override alone matches, for a look at what it changes."""
-    for pattern, _ in policy.overrides:
-        where, _, kind = pattern.partition(":")
-        yield where, kind or None
-
-
-def _is_random(policy):
-    roundings = [
-        policy.grid(role).rounding
-        for role in (*ROLES, "stored")
-        if policy.grid(role).fmt is not None
-    ]
-    if policy.sums is not None:
-        roundings += [str(policy.sums[1].get(r, "")) for r in ("rounding", "product_rounding")]
-    return any(r.startswith("stochastic") for r in roundings)
-
-
-def _is_plain(policy):
-    return policy.sums is None and all(fmt is None for fmt in policy.grids.values())
-
-
-def _check_policy(policy, every):
-    if any(one.kahan for one in every):
-        raise ValueError(
-            f"policy {policy.name!r} compensates updates, which is the optimizer's own arithmetic: an unmodified "
-            "optimizer has none. Use kahan=False"
+def _check_options(strict, seed, monitor, logits):
+    if not isinstance(strict, bool):
+        raise TypeError(f"strict must be True or False, got {strict!r}")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
+        raise TypeError(f"seed must be an integer or None, got {seed!r}")
+    if monitor is not None and not isinstance(monitor, Monitor):
+        raise TypeError(f"monitor must be a softfloat.training.Monitor or None, got {monitor!r}")
+    if logits is not None and not isinstance(logits, str):
+        raise TypeError(
+            f'logits must be a pattern of module paths, such as "head", or None, got {logits!r}'
         )

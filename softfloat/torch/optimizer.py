@@ -40,7 +40,10 @@ class LowPrecisionOptimizer(torch.optim.Optimizer):
     ):
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(f"optimizer must be a torch.optim.Optimizer, got {optimizer!r}")
-        if not 0 < grad_scaling < float("inf"):
+        real = isinstance(grad_scaling, (int, float, np.number)) and not isinstance(
+            grad_scaling, bool
+        )
+        if not real or not 0 < grad_scaling < float("inf"):
             raise ValueError(f"grad_scaling must be a positive number, got {grad_scaling!r}")
         given = {"weight": weight, "grad": grad, "momentum": momentum, "acc": acc}
         rounding = str(as_rounding(rounding))
@@ -142,6 +145,10 @@ class LowPrecisionOptimizer(torch.optim.Optimizer):
 
 def _grid(value, rounding):
     if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(
+                f"a format with its rounding is a pair (format, rounding), got {value!r}"
+            )
         fmt, own = value
         return _as_tensor_format(fmt), str(as_rounding(own))
     return _as_tensor_format(value), rounding

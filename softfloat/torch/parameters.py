@@ -12,16 +12,33 @@ from softfloat.torch.tensors import storage_of
 
 
 class Parameter:
-    """A parameter, the path of its module and its name there. `copy` is what operations read, None if not made yet."""
+    """A parameter, the path of its module and its name there; root : the number of the model that it is of.
 
-    def __init__(self, tensor, module, what):
+    key : its name among those of all models.   copy : what operations read, None if not made yet.
+    """
+
+    def __init__(self, tensor, module, what, root):
         self.tensor, self.module, self.what = tensor, module, what
+        self.key = f"{root}:{self.name}" if root else self.name
         self.copy = None
+        self._copied = None
         self.handles = []
 
     @property
     def name(self):
         return f"{self.module}.{self.what}" if self.module else self.what
+
+    def keep(self, copy):
+        """Keep a rounded copy of the values as they are. The storage is held, so that no other takes its address."""
+        self.copy = copy
+        self._copied = self.tensor.untyped_storage(), self.tensor.storage_offset()
+
+    def is_stale(self):
+        """Whether there is no copy, or one of memory that the parameter has left (p.data = ...)."""
+        if self.copy is None:
+            return True
+        storage, offset = self._copied
+        return storage._cdata != storage_of(self.tensor) or offset != self.tensor.storage_offset()
 
     def covers(self, tensor):
         """Whether a tensor lies in this parameter's memory."""
@@ -38,11 +55,13 @@ class Parameter:
 
 
 class Parameters:
-    """All parameters met so far. `on_new(parameter)` is called for each new one."""
+    """All parameters met so far. `on_new(parameter)` is called for each new one, and for one that lacks its hooks."""
 
     def __init__(self, on_new):
         self.on_new = on_new
         self.paths = weakref.WeakKeyDictionary()
+        self.roots = weakref.WeakKeyDictionary()
+        self.models = 0
         self.known = {}
         self.places = {}
 
@@ -52,17 +71,22 @@ class Parameters:
 
     def root(self, module):
         """Take the names of a module that is called from no other, and of all that is below it."""
+        if module not in self.paths:
+            self.roots[module] = self.models
+            self.models += 1
         for path, part in module.named_modules():
             if part not in self.paths:
-                self.paths[part] = path
+                self.paths[part], self.roots[part] = path, self.roots[module]
             for what, tensor in part._parameters.items():
-                if tensor is not None:
-                    self.add(tensor, self.paths[part], what)
+                if tensor is not None and not torch.nn.parameter.is_lazy(tensor):
+                    self.add(_unwrapped(tensor), self.paths[part], what, self.roots[part])
 
-    def add(self, tensor, module, what):
+    def add(self, tensor, module, what, root=0):
         found = self.known.get(id(tensor))
         if found is None:
-            found = self.known[id(tensor)] = Parameter(tensor, module, what)
+            found = self.known[id(tensor)] = Parameter(tensor, module, what, root)
+            self.on_new(found)
+        elif not found.handles and tensor.requires_grad:  # it was frozen before
             self.on_new(found)
         place = storage_of(tensor)
         held = self.places.setdefault(place, [])
@@ -76,9 +100,19 @@ class Parameters:
             if parameter.covers(tensor):
                 return parameter
         base = tensor if tensor._base is None else tensor._base
-        if isinstance(base, torch.nn.Parameter):  # used outside any module
-            return self.add(base, "", f"parameter{len(self.known)}")
+        if type(base) is torch.Tensor:  # as nearly all are; the question below takes long
+            return None
+        if isinstance(base, torch.nn.Parameter):
+            return self.add(base, *self.home(base))
         return None
+
+    def home(self, tensor):
+        """(path of the module, name there, root) of a parameter that was not met: a lazy one, or one of no module."""
+        for module, path in self.paths.items():
+            for what, held in module._parameters.items():
+                if held is tensor:
+                    return path, what, self.roots[module]
+        return "", f"parameter{len(self.known)}", 0
 
     def forget_copies(self):
         for parameter in self.known.values():
@@ -89,3 +123,10 @@ class Parameters:
             for handle in parameter.handles:
                 handle.remove()
             parameter.handles.clear()
+
+
+def _unwrapped(tensor):
+    """The tensor that a transform of torch.func (vmap) has wrapped, which is what operations meet."""
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor

@@ -36,16 +36,19 @@ class Unit:
         )
 
 
+ADDING = ("addmm", "baddbmm", "addmv")  # products to which their first argument is added
+
+
 def matrix_product(unit, name, args, options, roles):
-    """mm, addmm, bmm, baddbmm, mv, dot."""
+    """mm, addmm, bmm, baddbmm, mv, addmv, dot, vdot."""
     c = None
-    if name in ("addmm", "baddbmm"):
+    if name in ADDING:
         c, a, b = args[:3]
     else:
         a, b = args[:2]
-    if name == "dot":
+    if name in ("dot", "vdot"):
         y = unit.matmul(a[None], b[:, None], roles)[0, 0]
-    elif name == "mv":
+    elif name in ("mv", "addmv"):
         y = unit.matmul(a, b[:, None], roles)[:, 0]
     else:
         y = unit.matmul(a, b, roles)

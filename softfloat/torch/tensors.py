@@ -4,9 +4,10 @@ float32 and float64 on the CPU share memory with NumPy. Narrower dtypes and othe
 float64) array on the host and back, which is exact where the dtype can hold the format.
 """
 
+import weakref
+
 import numpy as np
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 
 from softfloat.formats import as_format, binary16
 from softfloat.formats import bfloat16 as _bfloat16
@@ -23,6 +24,13 @@ def array_of(tensor):
         return tensor.numpy()
     wide = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     return tensor.to("cpu", wide).numpy()
+
+
+def flat_values(tensor):
+    """The memory of a contiguous float32 or float64 tensor on the CPU as a flat array; None for any other tensor."""
+    if tensor.is_cpu and tensor.dtype in SHARED and tensor.is_contiguous() and not tensor.is_neg():
+        return tensor.numpy(force=True).reshape(-1)
+    return None
 
 
 def tensor_of(array, like):
@@ -63,14 +71,24 @@ def check_room(dtype, fmt):
         )
     if not held:
         raise EmulationError(
-            f"a tensor of {dtype} cannot hold every value of {fmt.label}; leave autocast out, or "
-            "give the policy a format that fits"
+            f"a tensor of {dtype} cannot hold every value of {fmt.label}; use float32 tensors "
+            "(without autocast), or a format that fits"
         )
 
 
 def storage_of(tensor):
     """The identity of a tensor's storage: an address, which a Known table keeps from being used again."""
-    return tensor.untyped_storage()._cdata
+    try:
+        return tensor.untyped_storage()._cdata
+    except NotImplementedError:
+        raise EmulationError(
+            f"tensors of layout {tensor.layout} have no emulation; use dense ones, as .to_dense() gives them"
+        ) from None
+
+
+def fills_storage(tensor):
+    """Whether a tensor is all that its storage holds."""
+    return tensor.numel() * tensor.element_size() >= tensor.untyped_storage().nbytes()
 
 
 class Known:
@@ -83,11 +101,11 @@ class Known:
     def __getitem__(self, tensor):
         """The fact known of a tensor's storage, or None."""
         found = self._facts.get(storage_of(tensor))
-        return None if found is None or found[0].expired() else found[1]
+        return None if found is None or found[0]() is None else found[1]
 
     def __setitem__(self, tensor, fact):
         storage = tensor.untyped_storage()
-        self._facts[storage._cdata] = StorageWeakRef(storage), fact
+        self._facts[storage._cdata] = weakref.ref(storage), fact
         if len(self._facts) > self._limit:
             self.purge()
             self._limit = max(4096, 2 * len(self._facts))
@@ -97,7 +115,7 @@ class Known:
 
     def purge(self):
         """Leave out what has died."""
-        self._facts = {key: held for key, held in self._facts.items() if not held[0].expired()}
+        self._facts = {key: held for key, held in self._facts.items() if held[0]() is not None}
 
     def clear(self):
         self._facts.clear()

@@ -5,6 +5,7 @@ import torch
 
 from softfloat.functional import quantize as quantize_array
 from softfloat.rounding import as_rounding
+from softfloat.torch.errors import EmulationError
 from softfloat.torch.tensors import array_of, check_room, tensor_of
 from softfloat.training.policy import _as_tensor_format
 
@@ -13,7 +14,7 @@ BACKWARD = 1 << 63  # the half of the streams that gradients draw from
 
 def _rounded(x, fmt, rounding, saturate, seed, stream):
     if fmt is None:
-        return x
+        return x.clone()
     check_room(x.dtype, fmt)
     options = {"rounding": rounding, "saturate": saturate}
     if rounding.startswith("stochastic"):
@@ -24,13 +25,26 @@ def _rounded(x, fmt, rounding, saturate, seed, stream):
 
 class _Quantize(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, forward, backward, saturate, seed, stream):
-        ctx.how = (*backward, saturate, seed, stream | BACKWARD)
+    def forward(x, forward, backward, saturate, seed, stream):
         return _rounded(x, *forward, saturate, seed, stream)
 
     @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, _, backward, saturate, seed, stream = inputs
+        ctx.how = backward, (None, "ties_to_even"), saturate, seed, stream | BACKWARD
+
+    @staticmethod
     def backward(ctx, gradient):
-        return _rounded(gradient, *ctx.how), None, None, None, None, None
+        return _Quantize.apply(gradient, *ctx.how), None, None, None, None, None
+
+    @staticmethod
+    def vmap(info, places, x, forward, backward, saturate, seed, stream):
+        if any(f is not None and r.startswith("stochastic") for f, r in (forward, backward)):
+            raise EmulationError(
+                "random words go by an element's place in its tensor, which torch.vmap hides; quantize outside "
+                "vmap, or round to nearest"
+            )
+        return _Quantize.apply(x, forward, backward, saturate, seed, stream), places[0]
 
 
 def quantize(
@@ -48,7 +62,7 @@ def quantize(
 
     x : floating tensor, whose dtype must hold the formats.   forward, backward : formats, as for a Policy; None rounds
         nothing.   rounding, backward_rounding : of each; the second is the first by default.
-    seed, stream : for stochastic rounding; the gradient draws from the stream with its highest bit set.
+    seed, stream : for stochastic rounding, stream in 0..2**63 - 1; the gradient draws from stream + 2**63.
     Returns a new tensor of x's dtype and device. Raises ValueError for stochastic rounding without a seed.
 
     >>> import torch, softfloat.torch as st
@@ -65,8 +79,12 @@ def quantize(
     if seed is None and any(r.startswith("stochastic") for r in (rounding, other)):
         raise ValueError('rounding="stochastic" needs seed=, so that the result can be repeated')
     ways = (_as_tensor_format(forward), rounding), (_as_tensor_format(backward), other)
-    if not x.requires_grad:
-        return _rounded(x, *ways[0], saturate, seed, stream) if ways[0][0] else x.clone()
+    if isinstance(stream, bool) or not isinstance(stream, (int, np.integer)):
+        raise TypeError(f"stream must be an integer, got {stream!r}")
+    if not 0 <= stream < BACKWARD:
+        raise ValueError(
+            f"stream must lie in 0..2**63 - 1, got {stream}: gradients draw from the rest"
+        )
     return _Quantize.apply(x, *ways, saturate, seed, stream)
 
 

@@ -1,0 +1,341 @@
+"""softfloat.torch in loops of every shape: all networks, optimizers and what users put around a step; bits count."""
+
+import contextlib
+import functools
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+from torch_networks import (  # noqa: E402
+    DEEP,
+    NETWORKS,
+    OPTIMIZERS,
+    RANDOM,
+    SHALLOW,
+    F,
+    assert_same_bits,
+    flat,
+    trained,
+)
+
+import softfloat as sf  # noqa: E402
+import softfloat.torch as st  # noqa: E402
+from softfloat import training  # noqa: E402
+
+EVERY = list(NETWORKS)[:4]
+SCALE = 2.0**10
+
+
+def plain_step(model, x, y, optimizer):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+
+
+def accumulating(model, x, y, optimizer):
+    optimizer.zero_grad()
+    for half in (slice(0, 2), slice(2, 4)):
+        (F.cross_entropy(model(x[half]), y[half]) / 2).backward()
+    optimizer.step()
+
+
+def scaling(model, x, y, optimizer, scaler=None):
+    optimizer.zero_grad()
+    scaler.scale(F.cross_entropy(model(x), y)).backward()
+    scaler.step(optimizer)
+    scaler.update()
+
+
+def autocasting(model, x, y, optimizer):
+    optimizer.zero_grad()
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = F.cross_entropy(model(x).float(), y)
+    loss.backward()
+    optimizer.step()
+
+
+def evaluating(model, x, y, optimizer):
+    plain_step(model, x, y, optimizer)
+    model.eval()
+    with torch.no_grad():
+        (model(x).argmax(-1) == y).float().mean()
+    with torch.inference_mode():
+        model(x)
+    model.train()
+
+
+def clipping(model, x, y, optimizer):
+    optimizer.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+    optimizer.step()
+
+
+def with_closure(model, x, y, optimizer):
+    def closure():
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+
+
+def checkpointing(model, x, y, optimizer):
+    optimizer.zero_grad()
+    F.cross_entropy(checkpoint(model, x, use_reentrant=False), y).backward()
+    optimizer.step()
+
+
+STEPS = {
+    "plain": plain_step, "accumulating": accumulating, "scaling": scaling, "autocast": autocasting,
+    "evaluating": evaluating, "clipping": clipping, "closure": with_closure, "checkpointing": checkpointing,
+}  # fmt: skip
+
+
+def run(network, optimizer, shape, policy=None, steps=3, seed=None):
+    """The weights after some steps of a shape, in a block of the policy or in plain torch; and the block."""
+    torch.manual_seed(3)
+    model, x, y = NETWORKS[network]()
+    optimizer = OPTIMIZERS[optimizer](model.parameters())
+    step = STEPS[shape]
+    if shape == "scaling":
+        step = functools.partial(step, scaler=torch.amp.GradScaler("cpu", init_scale=SCALE))
+    block = contextlib.nullcontext() if policy is None else st.emulate(policy, seed=seed)
+    with block as emulation:
+        for _ in range(steps):
+            step(model, x[:4], y[:4], optimizer)
+    return flat(model), emulation
+
+
+MATRIX = pytest.mark.parametrize(
+    "network, optimizer, shape",
+    [
+        pytest.param(n, o, s, marks=() if o == "adamw_foreach" or s == "plain" else pytest.mark.exhaustive)
+        for n in EVERY for o in OPTIMIZERS for s in STEPS
+    ],
+)  # fmt: skip
+
+
+@MATRIX
+def test_a_policy_of_float32_is_plain_torch_in_every_loop(network, optimizer, shape):
+    want, _ = run(network, optimizer, shape)
+    assert_same_bits(run(network, optimizer, shape, "fp32")[0], want)
+
+
+@MATRIX
+def test_every_loop_ends_on_the_grid_and_knows_all_it_ran(network, optimizer, shape):
+    policy = training.Policy("b", **dict.fromkeys(training.policy.ROLES, "bfloat16"))
+    found, emulation = run(network, optimizer, shape, policy)
+    assert_same_bits(sf.quantize(found, "bfloat16"), found)
+    assert not {"unknown", "opaque", "lost"} & set(emulation.report().calls)
+    if "foreach" in optimizer:
+        assert_same_bits(run(network, optimizer.replace("_foreach", ""), shape, policy)[0], found)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw_foreach"])
+@pytest.mark.parametrize("network", EVERY)
+def test_what_changes_no_number_changes_no_bit(network, optimizer):
+    """A loss scale of a power of two, a closure, checkpointing, and evaluation between steps."""
+    want, _ = run(network, optimizer, "plain", DEEP)
+    for shape in ("scaling", "closure", "checkpointing", "evaluating"):
+        if network == "cnn" and shape in ("checkpointing", "evaluating"):
+            continue  # the statistics of the batch are gathered twice
+        assert_same_bits(run(network, optimizer, shape, DEEP)[0], want)
+
+
+# ---------------------------------------------------------------- stochastic rounding, by sites
+LONGER = ["mlp", "transformer", "cnn", "lstm"]
+
+
+@pytest.mark.parametrize("network", LONGER)
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "adamw_foreach"])
+def test_stochastic_runs_resume_bit_for_bit(network, optimizer):
+    whole, _ = trained(network, RANDOM, optimizer, steps=4, seed=5)
+    torch.manual_seed(3)
+    model, x, y = NETWORKS[network]()
+    first = OPTIMIZERS[optimizer](model.parameters())
+    with st.emulate(RANDOM, seed=5) as emulation:
+        for _ in range(2):
+            plain_step(model, x, y, first)
+    states = model.state_dict(), first.state_dict(), emulation.state_dict(), torch.get_rng_state()
+    again, _, _ = NETWORKS[network]()
+    second = OPTIMIZERS[optimizer](again.parameters())
+    again.load_state_dict(states[0])
+    second.load_state_dict(states[1])
+    resumed = st.emulate(RANDOM, seed=5)
+    resumed.load_state_dict(states[2])
+    torch.set_rng_state(states[3])
+    with resumed:
+        for _ in range(2):
+            plain_step(again, x, y, second)
+    assert_same_bits(flat(again), whole)
+
+
+@pytest.mark.parametrize("network", ["mlp", "transformer"])
+def test_stochastic_runs_do_not_know_how_blocks_are_cut(network):
+    whole, _ = trained(network, RANDOM, "sgd", steps=4, seed=5)
+    torch.manual_seed(3)
+    model, x, y = NETWORKS[network]()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    emulation = st.emulate(RANDOM, seed=5)
+    for _ in range(4):
+        with emulation:
+            plain_step(model, x, y, optimizer)
+    assert_same_bits(flat(model), whole)
+
+
+@pytest.mark.parametrize("policy", [RANDOM, SHALLOW], ids=lambda p: p.name)
+@pytest.mark.parametrize("network", ["mlp", "transformer", "lstm"])
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing_changes_no_bit(network, reentrant, policy):
+    found = []
+    for checkpointed in (False, True):
+        torch.manual_seed(3)
+        model, x, y = NETWORKS[network]()
+        if x.is_floating_point():
+            x.requires_grad_()
+        elif reentrant:
+            pytest.skip(
+                "reentrant checkpointing needs an input with a gradient, and tokens have none"
+            )
+        with st.emulate(policy, seed=5):
+            for _ in range(2):
+                outputs = (
+                    checkpoint(model, x, use_reentrant=reentrant) if checkpointed else model(x)
+                )
+                F.cross_entropy(outputs, y).backward()
+        found.append(np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
+    assert_same_bits(*found)
+
+
+class Checkpointing(torch.nn.Module):
+    """A transformer whose block may be checkpointed, as a whole or the second half of it."""
+
+    def __init__(self, what):
+        super().__init__()
+        self.what = what
+        self.model = NETWORKS["transformer"]()[0]
+
+    def forward(self, x):
+        run = lambda part, t: checkpoint(part, t, use_reentrant=False)  # noqa: E731
+        x = self.model.embedding(x)
+        x = run(self.model.layer, x) if self.what == "layer" else self.model.layer(x)
+        x = x.mean(1)
+        return run(self.model.head, x) if self.what == "head" else self.model.head(x)
+
+
+def test_a_layer_checkpointed_twice_in_a_pass_reads_what_it_read():
+    found = []
+    for checkpointed in (False, True):
+        torch.manual_seed(3)
+        lstm, x = torch.nn.LSTM(4, 4, batch_first=True), torch.randn(2, 3, 4, requires_grad=True)
+        with st.emulate(SHALLOW):
+            y = x
+            for _ in range(2):
+                run = lambda t: lstm(t.flip(1))[0].flip(1)  # noqa: B023, E731
+                y = checkpoint(run, y, use_reentrant=False) if checkpointed else run(y)
+            y.square().sum().backward()
+        found.append(np.concatenate([p.grad.numpy().ravel() for p in lstm.parameters()]))
+    assert_same_bits(*found)
+
+
+def test_parts_of_a_transformer_may_be_checkpointed():
+    found = []
+    for what in ("", "layer", "head"):
+        torch.manual_seed(3)
+        _, x, y = NETWORKS["transformer"]()
+        torch.manual_seed(3)
+        model = Checkpointing(what)
+        with st.emulate(RANDOM, seed=5):
+            F.cross_entropy(model(x), y).backward()
+        found.append(np.concatenate([p.grad.numpy().ravel() for p in model.parameters()]))
+    assert_same_bits(found[1], found[0])
+    assert_same_bits(found[2], found[0])
+
+
+@pytest.mark.parametrize("network", ["mlp", "transformer"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_stochastic_runs_are_the_same_on_any_number_of_threads(network, threads):
+    ours, torchs = sf.get_num_threads(), torch.get_num_threads()
+    want, _ = trained(network, RANDOM, "adamw", seed=5)
+    try:
+        sf.set_num_threads(min(threads, ours))
+        torch.set_num_threads(threads)
+        assert_same_bits(trained(network, RANDOM, "adamw", seed=5)[0], want)
+    finally:
+        sf.set_num_threads(ours)
+        torch.set_num_threads(torchs)
+
+
+@pytest.mark.parametrize("network", ["mlp", "transformer"])
+def test_stochastic_runs_do_not_know_what_else_runs(network):
+    """Metrics, averages of weights, other networks, snapshots, clones: none of it draws a word of the training."""
+    want, _ = trained(network, RANDOM, "sgd", seed=5)
+    torch.manual_seed(3)
+    model, x, y = NETWORKS[network]()
+    optimizer = OPTIMIZERS["sgd"](model.parameters())
+    generator = torch.Generator().manual_seed(1)
+    average = [p.detach().clone() for p in model.parameters()]
+    with st.emulate(RANDOM, seed=5):
+        for step in range(3):
+            optimizer.zero_grad()
+            outputs = model(x)
+            if step:
+                noise = torch.randn(5, 5, generator=generator)
+                (noise @ noise).exp().sum()
+                with torch.no_grad():
+                    model(x).softmax(-1).log().sum()
+                    [a.lerp_(p, 0.1) for a, p in zip(average, model.parameters(), strict=True)]
+                [v.clone() for v in model.state_dict().values()]
+            F.cross_entropy(outputs, y).backward()
+            sum(p.grad.norm() for p in model.parameters()).item()
+            optimizer.step()
+    assert_same_bits(flat(model), want)
+
+
+def test_compensated_runs_resume_bit_for_bit():
+    policy = training.Policy("k", **dict.fromkeys(training.policy.ROLES, "bfloat16"), kahan=True)
+    whole, _ = trained("mlp", policy, "adamw", steps=4)
+    torch.manual_seed(3)
+    model, x, y = NETWORKS["mlp"]()
+    first = OPTIMIZERS["adamw"](model.parameters())
+    with st.emulate(policy) as emulation:
+        for _ in range(2):
+            plain_step(model, x, y, first)
+    again, _, _ = NETWORKS["mlp"]()
+    again.load_state_dict(model.state_dict())
+    second = OPTIMIZERS["adamw"](again.parameters())
+    second.load_state_dict(first.state_dict())
+    resumed = st.emulate(policy)
+    resumed.load_state_dict(emulation.state_dict())
+    with resumed:
+        for _ in range(2):
+            plain_step(again, x, y, second)
+    assert_same_bits(flat(again), whole)
+
+
+def test_scales_of_delayed_scaling_resume_bit_for_bit():
+    def make():
+        torch.manual_seed(3)
+        model, x, y = NETWORKS["mlp"]()
+        return model, OPTIMIZERS["sgd"](model.parameters()), x, y
+
+    model, optimizer, x, y = make()
+    with st.emulate("fp8_hybrid"):
+        for _ in range(4):
+            plain_step(model, x, y, optimizer)
+    whole = flat(model)
+    model, optimizer, x, y = make()
+    with st.emulate("fp8_hybrid") as emulation:
+        for _ in range(2):
+            plain_step(model, x, y, optimizer)
+    resumed = st.emulate("fp8_hybrid")
+    resumed.load_state_dict(emulation.state_dict())
+    with resumed:
+        for _ in range(2):
+            plain_step(model, x, y, optimizer)
+    assert_same_bits(flat(model), whole)
