@@ -823,11 +823,20 @@ def test_equal_parameters_draw_words_of_their_own(foreach):
     assert not torch.equal(model[0].weight, model[1].weight)
 
 
-def test_equal_models_draw_words_of_their_own():
-    policy = training.Policy("w", weights=("float8_e4m3", "stochastic"))
-    first, x = nn.Linear(16, 16), torch.eye(16)
-    second = copy.deepcopy(first)
-    a, b = inside(lambda: (first(x), second(x)), policy, seed=1)
-    assert not torch.equal(a, b)
-    again = inside(lambda: (first(x), second(x)), policy, seed=1)
-    assert torch.equal(again[0], a) and torch.equal(again[1], b)
+def test_another_model_draws_no_word_of_the_training():
+    """A teacher that runs first, without gradients, shares paths with the student, and a loss is a module too."""
+    found = []
+    for teaching in (False, True):
+        torch.manual_seed(5)
+        student, x, y = nn.Linear(8, 8), torch.randn(3, 8), torch.randn(3, 8)
+        teacher, loss = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.MSELoss()
+
+        def run(student=student, x=x, y=y, teacher=teacher, loss=loss, teaching=teaching):
+            if teaching:
+                with torch.no_grad():
+                    teacher(x)
+            loss(student(x), y).backward()
+
+        inside(run, RANDOM, seed=1)
+        found.append(student.weight.grad)
+    assert_same_bits(*found)
