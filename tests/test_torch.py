@@ -163,6 +163,15 @@ def test_a_format_that_the_dtype_cannot_hold_is_an_error():
                 model(x)
 
 
+def test_other_roundings_than_torchs_need_float32():
+    model, x, _ = mlp()
+    with st.emulate(RANDOM, seed=1):
+        model(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            with pytest.raises(st.EmulationError, match="stochastic would come too late"):
+                model(x)
+
+
 def test_a_canary_that_does_not_change_colour_is_an_error(monkeypatch):
     from softfloat.torch import rounder
 

@@ -76,6 +76,15 @@ def check_room(dtype, fmt):
         )
 
 
+def check_not_rounded(dtype, rounding):
+    """EmulationError where torch has rounded to nearest what is to be rounded otherwise."""
+    if dtype in NARROW and rounding != "ties_to_even":
+        raise EmulationError(
+            f"torch rounds what it computes in {dtype} to nearest, and {rounding} would come too late; use float32 "
+            "tensors (without autocast)"
+        )
+
+
 def storage_of(tensor):
     """The identity of a tensor's storage: an address, which a Known table keeps from being used again."""
     try:
