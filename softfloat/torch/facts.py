@@ -1,6 +1,6 @@
 """What is known of the memory that torch's operations read and write, by storage, between two steps of an optimizer."""
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.tensors import Known, fills_storage, storage_of
 

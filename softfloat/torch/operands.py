@@ -2,7 +2,7 @@
 
 import torch
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.classes import base_name, tensors_in
 from softfloat.torch.sites import Site, graph_task
 from softfloat.torch.tensors import fills_storage, storage_of

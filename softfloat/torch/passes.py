@@ -2,7 +2,7 @@
 
 import torch
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.classes import base_name, results_of, tensors_in
 from softfloat.torch.operands import Operands
 from softfloat.torch.products import Products

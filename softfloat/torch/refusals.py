@@ -4,7 +4,7 @@ import functools
 
 import torch
 
-from softfloat.torch import classes
+import softfloat.torch.classes as classes
 from softfloat.torch.classes import tensors_in
 from softfloat.torch.errors import EmulationError
 
