@@ -35,7 +35,10 @@ def flat_values(tensor):
 
 def tensor_of(array, like):
     """An array as a tensor of the dtype and the device of another."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(like.device, like.dtype)
+    dense = np.ascontiguousarray(array).reshape(
+        np.shape(array)
+    )  # which it would give an axis if it has none
+    return torch.from_numpy(dense).to(like.device, like.dtype)
 
 
 def write(tensor, array):
