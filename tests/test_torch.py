@@ -163,6 +163,15 @@ def test_a_format_that_the_dtype_cannot_hold_is_an_error():
                 model(x)
 
 
+def test_other_roundings_than_torchs_need_float32():
+    model, x, _ = mlp()
+    with st.emulate(RANDOM, seed=1):
+        model(x)
+        with torch.autocast("cpu", torch.bfloat16):
+            with pytest.raises(st.EmulationError, match="stochastic would come too late"):
+                model(x)
+
+
 def test_a_canary_that_does_not_change_colour_is_an_error(monkeypatch):
     from softfloat.torch import rounder
 
@@ -251,8 +260,12 @@ def test_a_canary_that_is_not_seen_is_an_error(monkeypatch):
     from softfloat.torch import classes
 
     seen = classes.kind_and_name
-    hide = lambda func: (classes.QUERY, "mm") if "mm" in str(func) else seen(func)  # noqa: E731
-    monkeypatch.setattr(classes, "kind_and_name", hide)
+
+    def hidden(func):
+        kind, name = seen(func)
+        return classes.QUERY if "mm" in name else kind, name
+
+    monkeypatch.setattr(classes, "kind_and_name", hidden)
     with pytest.raises(st.EmulationError, match="hides operations from emulate"):
         with st.emulate(SHALLOW):
             pytest.fail("the block was entered")

@@ -585,6 +585,74 @@ def test_stacked_models_read_their_parameters_as_weights():
     assert_same_bits(got.detach(), torch.stack(want).detach())
 
 
+# ---------------------------------------------------------------- products by their definition
+def mul(a, b):
+    return sf.matmul(np.ascontiguousarray(a), np.ascontiguousarray(b), "bfloat16")
+
+
+def plus(a, b):
+    return sf.add(a, b, "bfloat16")
+
+
+def conv(x, w, **geometry):
+    return sf.conv2d(x, w, "bfloat16", **geometry)
+
+
+def transposed(x, w):
+    return sf.conv2d_input_gradient(x, w, (2, 2, 11, 11), "bfloat16", stride=2, groups=1)
+
+
+A, B, C, V = (4, 5), (5, 3), (4, 3), (5,)
+X = (2, 4, 9, 9)
+PRODUCTS = {
+    "mm": (torch.mm, mul, A, B),
+    "einsum": (lambda a, b: torch.einsum("ij,kj->ik", a, b), lambda a, b: mul(a, b.T), A, A),
+    "einsum of batches": (
+        lambda a, b: torch.einsum("bij,bjk->bik", a, b), mul, (2, *A), (2, *B)),
+    "tensordot": (lambda a, b: torch.tensordot(a, b, dims=([0], [0])), lambda a, b: mul(a.T, b), A, C),
+    "matmul of batches": (torch.matmul, mul, (2, *A), (2, *B)),
+    "mv": (torch.mv, lambda a, v: mul(a, v[:, None])[:, 0], A, V),
+    "dot": (lambda a, b: torch.dot(a, b)[None], lambda a, b: mul(a[None], b[:, None])[0], V, V),
+    "addmm": (torch.addmm, lambda c, a, b: plus(mul(a, b), c), C, A, B),
+    "addmm, alpha and beta": (
+        lambda c, a, b: torch.addmm(c, a, b, alpha=0.5, beta=2),
+        lambda c, a, b: plus(mul(a, b) * np.float32(0.5), c * np.float32(2)), C, A, B),
+    "addmm, beta=0": (lambda c, a, b: torch.addmm(c * torch.nan, a, b, beta=0), lambda c, a, b: mul(a, b), C, A, B),
+    "baddbmm": (torch.baddbmm, lambda c, a, b: plus(mul(a, b), c), (2, *C), (2, *A), (2, *B)),
+    "linear in 3 dimensions": (F.linear, lambda x, w: mul(x.reshape(8, 5), w.T).reshape(2, 4, 3), (2, *A), (3, 5)),
+    "conv": (F.conv2d, conv, X, (6, 4, 3, 3)),
+    "dilated, grouped conv": (
+        lambda x, w: F.conv2d(x, w, None, 2, 1, 2, 2),
+        lambda x, w: conv(x, w, stride=2, padding=1, dilation=2, groups=2), X, (6, 2, 3, 3)),
+    "depthwise conv": (lambda x, w: F.conv2d(x, w, groups=4), lambda x, w: conv(x, w, groups=4), X, (4, 1, 3, 3)),
+    "transposed conv": (lambda x, w: F.conv_transpose2d(x, w, stride=2), transposed, (2, 4, 5, 5), (4, 2, 3, 3)),
+    "conv1d": (F.conv1d, lambda x, w: conv(x[:, :, None], w[:, :, None])[:, :, 0], (2, 4, 9), (6, 4, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "strided", "float64"])
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_are_those_of_their_definition(name, layout):
+    run, reference, *shapes = PRODUCTS[name]
+    given = [torch.randn(shape) for shape in shapes]
+    if "add" in name:  # what is added is the number it is
+        given[0] = rounded(given[0])
+    if layout == "strided":
+        given = [torch.stack([t, t], -1)[..., 0] for t in given]
+    if layout == "float64":
+        given = [t.double() for t in given]
+    found = inside(lambda: run(*given), DEEP)
+    assert found.dtype == given[0].dtype and found.shape == run(*given).shape
+    want = reference(*(rounded(t).float().numpy() for t in given))
+    assert_same_bits(found.float(), np.asarray(want, np.float32))
+
+
+def test_padding_of_an_embedding_has_no_gradient():
+    layer = nn.Embedding(7, 8, padding_idx=0)
+    inside(lambda: (layer(torch.tensor([[0, 1, 2], [2, 2, 0]])) * OFF).sum().backward(), MASTER)
+    assert not layer.weight.grad[0].any() and layer.weight.grad[2].eq(3).all()
+
+
 # ---------------------------------------------------------------- refused
 def gradient_of_gradient():
     x = torch.randn(3, 3, requires_grad=True)
@@ -823,11 +891,20 @@ def test_equal_parameters_draw_words_of_their_own(foreach):
     assert not torch.equal(model[0].weight, model[1].weight)
 
 
-def test_equal_models_draw_words_of_their_own():
-    policy = training.Policy("w", weights=("float8_e4m3", "stochastic"))
-    first, x = nn.Linear(16, 16), torch.eye(16)
-    second = copy.deepcopy(first)
-    a, b = inside(lambda: (first(x), second(x)), policy, seed=1)
-    assert not torch.equal(a, b)
-    again = inside(lambda: (first(x), second(x)), policy, seed=1)
-    assert torch.equal(again[0], a) and torch.equal(again[1], b)
+def test_another_model_draws_no_word_of_the_training():
+    """A teacher that runs first, without gradients, shares paths with the student, and a loss is a module too."""
+    found = []
+    for teaching in (False, True):
+        torch.manual_seed(5)
+        student, x, y = nn.Linear(8, 8), torch.randn(3, 8), torch.randn(3, 8)
+        teacher, loss = nn.Sequential(nn.Linear(8, 8), nn.Tanh()), nn.MSELoss()
+
+        def run(student=student, x=x, y=y, teacher=teacher, loss=loss, teaching=teaching):
+            if teaching:
+                with torch.no_grad():
+                    teacher(x)
+            loss(student(x), y).backward()
+
+        inside(run, RANDOM, seed=1)
+        found.append(student.weight.grad)
+    assert_same_bits(*found)

@@ -161,3 +161,14 @@ def test_options_of_a_low_precision_optimizer_are_checked(given, error, words):
     inner = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=1.0)
     with pytest.raises(error, match=words):
         st.LowPrecisionOptimizer(inner, **given)
+
+
+def test_tensors_without_dimensions_keep_that():
+    x = torch.tensor(1.1, requires_grad=True)
+    y = st.quantize(x, "float8_e4m3", "float8_e5m2")
+    y.backward(torch.tensor(0.3))
+    assert y.shape == x.grad.shape == () and (y.item(), x.grad.item()) == (1.125, 0.3125)
+    inner = torch.optim.SGD([torch.nn.Parameter(torch.tensor(1.1))], lr=0.0)
+    inner.param_groups[0]["params"][0].grad = torch.tensor(1.0)
+    st.LowPrecisionOptimizer(inner, weight="float8_e4m3").step()
+    assert inner.param_groups[0]["params"][0].item() == 1.125

@@ -162,9 +162,13 @@ class emulate:
         return self._state.report.taken(self._state.rounder.elements)
 
     def state_dict(self):
-        """What a resumed run needs: the step, the seed, the histories of scaled formats."""
+        """What a resumed run needs: the step, the seed, the histories of scaled formats, what updates lost.
+
+        Of numbers, strings and tensors, as `torch.load` takes them.
+        """
         own = self._state
-        delayed = own.rounder.narrow.delayed.state_dict()
+        scales = own.rounder.narrow.delayed.state_dict()
+        delayed = {name: torch.from_numpy(history) for name, history in scales.items()}
         lost = {number: tensor.clone() for number, tensor in own.compensation.items()}
         place = {"step": own.sites.step, "seed": own.rounder.seed}
         return {**place, "scales": delayed, "compensation": lost}
@@ -175,7 +179,8 @@ class emulate:
         if state["seed"] != own.rounder.seed:
             raise ValueError(f"the state has seed {state['seed']}, this one {own.rounder.seed}")
         own.sites.step = int(state["step"])
-        own.rounder.narrow.delayed.load_state_dict(state["scales"])
+        scales = {n: torch.as_tensor(h).numpy() for n, h in state["scales"].items()}
+        own.rounder.narrow.delayed.load_state_dict(scales)
         own.compensation = {n: t.clone() for n, t in state.get("compensation", {}).items()}
 
     # ---------------------------------------------------------------- hooks

@@ -52,7 +52,7 @@ class Operands:
         """The rounded copy of a parameter, made once for each value that it has."""
         if parameter.is_stale():
             tensor = parameter.tensor.detach()
-            site = Site(parameter.module, "", parameter.key, self.sites.step)
+            site = Site(parameter.module, "", parameter.name, self.sites.step)
             fmt = self._held_format(tensor, site)
             if fmt is not None:
                 copy = tensor  # rounding would leave it as it is

@@ -12,14 +12,10 @@ from softfloat.torch.tensors import storage_of
 
 
 class Parameter:
-    """A parameter, the path of its module and its name there; root : the number of the model that it is of.
+    """A parameter, the path of its module and its name there. `copy` is what operations read, None if not made yet."""
 
-    key : its name among those of all models.   copy : what operations read, None if not made yet.
-    """
-
-    def __init__(self, tensor, module, what, root):
+    def __init__(self, tensor, module, what):
         self.tensor, self.module, self.what = tensor, module, what
-        self.key = f"{root}:{self.name}" if root else self.name
         self.copy = None
         self._copied = None
         self.handles = []
@@ -60,8 +56,6 @@ class Parameters:
     def __init__(self, on_new):
         self.on_new = on_new
         self.paths = weakref.WeakKeyDictionary()
-        self.roots = weakref.WeakKeyDictionary()
-        self.models = 0
         self.known = {}
         self.places = {}
 
@@ -71,20 +65,17 @@ class Parameters:
 
     def root(self, module):
         """Take the names of a module that is called from no other, and of all that is below it."""
-        if module not in self.paths:
-            self.roots[module] = self.models
-            self.models += 1
         for path, part in module.named_modules():
             if part not in self.paths:
-                self.paths[part], self.roots[part] = path, self.roots[module]
+                self.paths[part] = path
             for what, tensor in part._parameters.items():
                 if tensor is not None and not torch.nn.parameter.is_lazy(tensor):
-                    self.add(_unwrapped(tensor), self.paths[part], what, self.roots[part])
+                    self.add(_unwrapped(tensor), self.paths[part], what)
 
-    def add(self, tensor, module, what, root=0):
+    def add(self, tensor, module, what):
         found = self.known.get(id(tensor))
         if found is None:
-            found = self.known[id(tensor)] = Parameter(tensor, module, what, root)
+            found = self.known[id(tensor)] = Parameter(tensor, module, what)
             self.on_new(found)
         elif not found.handles and tensor.requires_grad:  # it was frozen before
             self.on_new(found)
@@ -107,12 +98,12 @@ class Parameters:
         return None
 
     def home(self, tensor):
-        """(path of the module, name there, root) of a parameter that was not met: a lazy one, or one of no module."""
+        """(path of the module, name there) of a parameter that was not met yet: a lazy one, or one of no module."""
         for module, path in self.paths.items():
             for what, held in module._parameters.items():
                 if held is tensor:
-                    return path, what, self.roots[module]
-        return "", f"parameter{len(self.known)}", 0
+                    return path, what
+        return "", f"parameter{len(self.known)}"
 
     def forget_copies(self):
         for parameter in self.known.values():

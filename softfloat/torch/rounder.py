@@ -9,7 +9,7 @@ import torch
 
 from softfloat.functional import add, quantize
 from softfloat.in_place import ExactSum, InPlace, keys_of
-from softfloat.torch.tensors import array_of, check_room, flat_values, write
+from softfloat.torch.tensors import array_of, check_not_rounded, check_room, flat_values, write
 from softfloat.training.cast import Caster
 from softfloat.training.policy import SCALED_ROLES
 from softfloat.training.words import stream_of
@@ -150,6 +150,8 @@ class Rounder:
         if fmt is None:
             return Place(None, rounding, policy.saturate, None, None)
         check_room(dtype, fmt)
+        if role != "stored":  # which is a sum of our own
+            check_not_rounded(dtype, rounding)
         scaled = policy.scaling and role in SCALED_ROLES
         carrier = CARRIERS.get(dtype)
         # A float32 tensor in a policy that needs float64 is rounded there.

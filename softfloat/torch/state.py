@@ -89,7 +89,7 @@ class State:
         parameter = self.parameters.find(result)
         if parameter is not None:
             self.facts.written(parameter)
-            place = Site(parameter.module, "", f"{site.name}/{parameter.key}", site.step)
+            place = Site(parameter.module, "", f"{site.name}/{parameter.name}", site.step)
             self.rounder.put(result, "stored", place, f"{parameter.what}.{what}")
             return
         owner = self.of_gradient(result)
@@ -115,9 +115,9 @@ class State:
 
     def gradient_site(self, parameter, what):
         """The Site of what happens to the gradient of a parameter, in the order in which it does."""
-        number = self.sites.ordinals[parameter.key, what]
-        self.sites.ordinals[parameter.key, what] += 1
-        name = f"{parameter.key}.{what}.{number}"
+        number = self.sites.ordinals[parameter.name, what]
+        self.sites.ordinals[parameter.name, what] += 1
+        name = f"{parameter.name}.{what}.{number}"
         return Site(parameter.module, "", name, self.sites.step)
 
     def meet_gradients(self):

@@ -35,7 +35,10 @@ def flat_values(tensor):
 
 def tensor_of(array, like):
     """An array as a tensor of the dtype and the device of another."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(like.device, like.dtype)
+    dense = np.ascontiguousarray(array).reshape(
+        np.shape(array)
+    )  # which it would give an axis if it has none
+    return torch.from_numpy(dense).to(like.device, like.dtype)
 
 
 def write(tensor, array):
@@ -73,6 +76,15 @@ def check_room(dtype, fmt):
         raise EmulationError(
             f"a tensor of {dtype} cannot hold every value of {fmt.label}; use float32 tensors "
             "(without autocast), or a format that fits"
+        )
+
+
+def check_not_rounded(dtype, rounding):
+    """EmulationError where torch has rounded to nearest what is to be rounded otherwise."""
+    if dtype in NARROW and rounding != "ties_to_even":
+        raise EmulationError(
+            f"torch rounds what it computes in {dtype} to nearest, and {rounding} would come too late; use float32 "
+            "tensors (without autocast)"
         )
 
 

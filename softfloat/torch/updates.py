@@ -165,7 +165,7 @@ def _update(state, parameter, target, change, place):
     if not target.dim():
         target.add_(change.whole(()))
         return
-    here = Site(parameter.module, "", f"{place.name}/{parameter.key}", place.step)
+    here = Site(parameter.module, "", f"{place.name}/{parameter.name}", place.step)
     names = f"{parameter.what}.change", f"{parameter.what}.updated"
     if _is_compensated(state, parameter):
         _update_compensated(state, parameter, target, change.whole(target.shape), here, names)
