@@ -484,7 +484,8 @@ class _Steps:
     def at(self, key, offset):
         """The same for other random words."""
         other = copy(self)
-        other.key, other.offset = key, offset
+        other.key, other.offset, other.options = key, offset, self.options.copy()
+        other.options[OFFSET] = offset
         return other
 
     def define(self, blocks, target, start):
