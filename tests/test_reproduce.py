@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from softfloat.cli import main
-from softfloat.experiments import EXPERIMENTS, Options, experiment, language, run_job
+from softfloat.experiments import EXPERIMENTS, Options, experiment, jobs, language, run_job
 from softfloat.experiments.catalogue import Claim, means
 from softfloat.experiments.command import experiment_report, with_shares
 
@@ -30,8 +30,8 @@ def test_every_experiment_runs_and_reports(name, tmp_path, capsys):
 
 def test_a_thousand_small_updates():
     """Experiment 9: nearest 1, Kahan 2, stochastic 2 in the mean with sd 0.08."""
-    jobs = experiment("updates").jobs(Options(seeds=(0,), quick=True))
-    found = {job["recipe"]: run_job(job) for job in jobs}
+    chosen = experiment("updates").jobs(Options(seeds=(0,), quick=True))
+    found = {job["recipe"]: run_job(job) for job in chosen}
     assert found["nearest"]["weight"] == 1.0 and found["nearest"]["spread"] == 0
     assert found["kahan"]["weight"] == 2.0
     assert abs(found["stochastic"]["weight"] - 2.0) < 0.03
@@ -40,8 +40,8 @@ def test_a_thousand_small_updates():
 
 @pytest.mark.exhaustive
 def test_the_loss_of_pure_bfloat16_falls_and_then_rises():
-    jobs = experiment("rising-loss").jobs(Options(seeds=(0,)))
-    chosen = [{**job, "steps": 5000} for job in jobs if job["recipe"] in ("fp32", "pure bfloat16")]
+    every = experiment("rising-loss").jobs(Options(seeds=(0,)))
+    chosen = [{**job, "steps": 5000} for job in every if job["recipe"] in ("fp32", "pure bfloat16")]
     plain, pure = (run_job(job) for job in chosen)
     assert plain["bits"] == plain["lowest"]
     assert pure["bits"] > pure["lowest"] + 0.5
@@ -136,6 +136,16 @@ def test_batches_are_windows_of_the_text_with_the_next_character_as_target():
     assert np.array_equal(x, again[0]) and not np.array_equal(x, other[0])
 
 
+def test_a_text_that_has_changed_since_is_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one two three " * 400)
+    job = experiment("language-model").jobs(Options(seeds=(0,), quick=True, text=str(path)))[0]
+    language.symbols_of.cache_clear()
+    path.write_text("one two tree " * 400)
+    with pytest.raises(ValueError, match="has changed since this job was made"):
+        run_job(job)
+
+
 def test_a_text_that_is_too_short_is_refused(tmp_path, capsys):
     path = tmp_path / "short.txt"
     path.write_text("too short")
@@ -157,10 +167,25 @@ def test_the_list_names_every_experiment(capsys):
     [
         (["nothing"], "unknown experiment 'nothing'; known: updates"),
         (["updates", "--seeds", "0"], "--seeds must be in 1..1000"),
-        (["fixed-point", "--data", "cifar"], "unknown data"),
+        (["fixed-point", "--data", "cifar"], "unknown data 'cifar'; known: digits"),
+        (["updates", "--data", "cifar"], "unknown data 'cifar'"),
+        (["all", "--data", "x"], "unknown data 'x'"),
+        (
+            ["all", "--data-dir", "nowhere", "--data", "fashion-mnist"],
+            "no Fashion-MNIST in nowhere",
+        ),
+        (["all", "--data-dir", "nowhere"], "data_dir is for fashion-mnist"),
+        (["all", "--text", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
+        (["updates", "--data", "digits"], "updates reads no images; leave --data out"),
+        (["rising-loss", "--data-dir", "x"], "rising-loss reads no images; leave --data-dir out"),
+        (["fixed-point", "--text", "x"], "fixed-point reads no texts; leave --text out"),
     ],
 )
-def test_what_reproduce_cannot_do_is_refused(arguments, message, capsys, tmp_path):
+def test_what_reproduce_cannot_do_is_refused_before_anything_runs(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(jobs, "run_job", lambda *_: pytest.fail("something ran"))
     code = main(["reproduce", *arguments, "--out", str(tmp_path), "--processes", "1", "--quick"])
     captured = capsys.readouterr()
-    assert code != 0 and message in " ".join((captured.err + captured.out).split())
+    assert code == 2 and message in " ".join(captured.err.split())
+    assert not list(tmp_path.iterdir())

@@ -1,5 +1,6 @@
 """The commands `softfloat sweep` and `softfloat reproduce`: jobs, progress, tables, files."""
 
+import itertools
 import json
 import sys
 from contextlib import contextmanager
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from softfloat.experiments.catalogue import EXPERIMENTS, FASHION, Options, experiment, means
 from softfloat.experiments.jobs import Store, run_jobs
+from softfloat.experiments.kinds import check_jobs
 from softfloat.experiments.sweep import (
     read_sweep,
     save_sweep,
@@ -16,7 +18,7 @@ from softfloat.experiments.sweep import (
 )
 from softfloat.training._extras import need
 from softfloat.training.command import INTERRUPTED
-from softfloat.training.data import DEBIAN_FASHION_MNIST
+from softfloat.training.data import DATASETS, DEBIAN_FASHION_MNIST
 from softfloat.training.report import environment, write_atomically
 
 OUT = "softfloat-runs"
@@ -29,7 +31,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 
     file : TOML, see softfloat.experiments.sweep.   out : folder; by default softfloat-runs and the sweep's name.
     processes : None for one on each core.   figure : whether to draw one, for which matplotlib is needed.
-    Runs that are in the folder already are not repeated.
+    Runs that are in the folder already are not repeated, and one that was ended goes on from its checkpoint.
     """
     need("rich", "softfloat sweep", "cli")
     if figure:
@@ -37,10 +39,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
     from rich.console import Console
 
     screen = Console(stderr=as_json, highlight=False)
-    try:
-        sweep = read_sweep(file)
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {file}") from None
+    sweep = read_sweep(file)
     folder = Path(OUT) / sweep.name if out is None else Path(out)
     ran = _run(screen, sweep.jobs, folder, processes)
     if ran is None:
@@ -94,10 +93,15 @@ def reproduce_command(
         raise ValueError(f"--seeds must be in 1..1000, got {seeds}")
     chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment(name)]
     options = Options(tuple(range(seeds)), quick, _data(data, data_dir, quick), data_dir, text)
+    # All of what is asked for is checked before the first of it runs.
+    jobs = {one.name: one.jobs(options) for one in chosen}
+    _check_used(name, itertools.chain(*jobs.values()), {"data": data, "data_dir": data_dir}, text)
+    folders = {n: (Path(OUT) / "reproduce" if out is None else Path(out)) / n for n in jobs}
+    stores = {n: Store(folder) for n, folder in folders.items()}
+    check_jobs(job for n in jobs for job in jobs[n] if stores[n].get(job) is None)
     reports, code = [], 0
     for one in chosen:
-        folder = (Path(OUT) / "reproduce" if out is None else Path(out)) / one.name
-        report = _reproduce(screen, one, options, folder, processes, figure)
+        report = _reproduce(screen, one, jobs[one.name], folders[one.name], processes, figure)
         if report is None:
             return INTERRUPTED
         reports.append(report)
@@ -111,9 +115,23 @@ def reproduce_command(
 def _data(data, data_dir, quick):
     """Fashion-MNIST where it is, else the digits that come with scikit-learn."""
     if data is not None:
+        if data not in DATASETS:
+            raise ValueError(f"unknown data {data!r}; known: {', '.join(DATASETS)}")
         return data
     there = data_dir is not None or DEBIAN_FASHION_MNIST.is_dir()
     return FASHION if there and not quick else "digits"
+
+
+def _check_used(name, jobs, of_images, text):
+    """Raise ValueError for an option that says what to train on, where nothing trains on that."""
+    jobs = list(jobs)
+    for what, given in (*of_images.items(), ("text", text)):
+        uses = [
+            job for job in jobs if ("text" in job if what == "text" else job["kind"] == "images")
+        ]
+        if given is not None and not uses:
+            reads = "texts" if what == "text" else "images"
+            raise ValueError(f"{name} reads no {reads}; leave --{what.replace('_', '-')} out")
 
 
 def _list(screen, as_json):
@@ -130,9 +148,8 @@ def _list(screen, as_json):
     return 0
 
 
-def _reproduce(screen, one, options, folder, processes, figure):
+def _reproduce(screen, one, jobs, folder, processes, figure):
     """The report of one experiment as a dict, None after Ctrl-C."""
-    jobs = one.jobs(options)
     ran = _run(screen, jobs, folder, processes, one.name)
     if ran is None:
         return None
@@ -141,7 +158,8 @@ def _reproduce(screen, one, options, folder, processes, figure):
     for job, result in zip(jobs, results, strict=True):
         if result is not None:
             groups[job["recipe"]].append(with_shares(result))
-    setting = f"{one.setting(jobs[0])}; {len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}"
+    seeds = len({job["seed"] for job in jobs})
+    setting = f"{one.setting(jobs[0])}; {seeds} seed{'s' * (seeds > 1)}"
     report = experiment_report(one, groups, setting, failed)
     paths = [folder / "report.json"]
     write_atomically(paths[0], json.dumps(report, indent=1, allow_nan=False) + "\n")
@@ -220,7 +238,8 @@ def _run(screen, jobs, folder, processes, label="runs"):
         except KeyboardInterrupt:
             pass
     screen.print(
-        f"interrupted: {done} of {len(jobs)} runs are kept in {folder}; the same command goes on from there",
+        f"interrupted: {done} of {len(jobs)} runs are kept in {folder}; the same command goes on from there, and "
+        "repeats some seconds of a run that was begun",
         soft_wrap=True,
     )
     return None

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from softfloat.training.checks import state_of
 from softfloat.training.kernels import (
     COUNTED,
     FLUSHED,
@@ -260,6 +261,8 @@ class Monitor:
         return {"every": self.every, "tensors": tensors, "ratios": self.ratios, "record": rows}
 
     def load_state_dict(self, state):
+        """Go on from a state of `state_dict`."""
+        state_of("a Monitor", state, ("every", "tensors", "ratios", "record"))
         self.every = int(state["every"])
         self.ratios = np.array(state["ratios"], np.int64)
         self.record = collections.deque(map(tuple, state["record"]), maxlen=self.record.maxlen)

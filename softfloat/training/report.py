@@ -45,6 +45,22 @@ def write_atomically(path, content):
         raise
 
 
+def check_folder(path):
+    """Raise ValueError unless files can be written into this folder, or it can be made. Nothing is made here."""
+    folder = Path(path)
+    try:
+        there = next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
+        reason = None if there.is_dir() else f"{there} is no folder"
+        if reason is None and not os.access(there, os.W_OK | os.X_OK):
+            reason = f"{there} cannot be written to"
+    except (OSError, ValueError) as error:  # a name too long, or one with a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+    if reason:
+        raise ValueError(
+            f"results cannot be written to {str(path)!r}: {reason}; give a folder with --out"
+        )
+
+
 def environment():
     """Versions that a result may depend on."""
     versions = {"python": platform.python_version(), "machine": platform.machine()}

@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-from softfloat.training.checks import count, real
+from softfloat.training.checks import count, real, state_of
 
 MINIMUM = 2.0**-14
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -124,17 +124,15 @@ class LossScaler:
     def load_state_dict(self, state):
         """Take over a state of this class, or one of torch.amp.GradScaler."""
         wanted = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
-        missing = [key for key in wanted if key not in state]
-        if missing:
-            raise ValueError(f"this is no state of a loss scaler: it lacks {', '.join(missing)}")
+        state_of("a loss scaler", state, wanted)
         loaded = LossScaler(
             *(state[key] for key in wanted[:4]),
             dynamic=state.get("dynamic", True),
             minimum=state.get("minimum", self.minimum),
         )
-        loaded.growth_tracker = int(state["_growth_tracker"])
-        loaded.skipped = int(state.get("skipped", 0))
-        loaded.floor_hits = int(state.get("floor_hits", 0))
+        loaded.growth_tracker = count("_growth_tracker", state["_growth_tracker"], 0)
+        loaded.skipped = count("skipped", state.get("skipped", 0), 0)
+        loaded.floor_hits = count("floor_hits", state.get("floor_hits", 0), 0)
         self.__dict__.update(loaded.__dict__)
 
     def __repr__(self):
