@@ -176,9 +176,6 @@ def test_the_list_names_every_experiment(capsys):
         ),
         (["all", "--data-dir", "nowhere"], "data_dir is for fashion-mnist"),
         (["all", "--text", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
-        (["updates", "--data", "digits"], "updates reads no images; leave --data out"),
-        (["rising-loss", "--data-dir", "x"], "rising-loss reads no images; leave --data-dir out"),
-        (["fixed-point", "--text", "x"], "fixed-point reads no texts; leave --text out"),
     ],
 )
 def test_what_reproduce_cannot_do_is_refused_before_anything_runs(

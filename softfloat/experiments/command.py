@@ -1,6 +1,5 @@
 """The commands `softfloat sweep` and `softfloat reproduce`: jobs, progress, tables, files."""
 
-import itertools
 import json
 import sys
 from contextlib import contextmanager
@@ -95,7 +94,6 @@ def reproduce_command(
     options = Options(tuple(range(seeds)), quick, _data(data, data_dir, quick), data_dir, text)
     # All of what is asked for is checked before the first of it runs.
     jobs = {one.name: one.jobs(options) for one in chosen}
-    _check_used(name, itertools.chain(*jobs.values()), {"data": data, "data_dir": data_dir}, text)
     folders = {n: (Path(OUT) / "reproduce" if out is None else Path(out)) / n for n in jobs}
     stores = {n: Store(folder) for n, folder in folders.items()}
     check_jobs(job for n in jobs for job in jobs[n] if stores[n].get(job) is None)
@@ -120,18 +118,6 @@ def _data(data, data_dir, quick):
         return data
     there = data_dir is not None or DEBIAN_FASHION_MNIST.is_dir()
     return FASHION if there and not quick else "digits"
-
-
-def _check_used(name, jobs, of_images, text):
-    """Raise ValueError for an option that says what to train on, where nothing trains on that."""
-    jobs = list(jobs)
-    for what, given in (*of_images.items(), ("text", text)):
-        uses = [
-            job for job in jobs if ("text" in job if what == "text" else job["kind"] == "images")
-        ]
-        if given is not None and not uses:
-            reads = "texts" if what == "text" else "images"
-            raise ValueError(f"{name} reads no {reads}; leave --{what.replace('_', '-')} out")
 
 
 def _list(screen, as_json):

@@ -56,8 +56,8 @@ def dataset(name, data_dir, examples):
 
 def check_jobs(jobs):
     """Read what the jobs train on, once: what is missing or broken is an error now, not after hours of work."""
-    wanted = [job for job in jobs if job["kind"] == "images"]
-    for source in {(job["settings"]["data"], job["settings"].get("data_dir")) for job in wanted}:
+    wanted = [Settings(**job["settings"]) for job in jobs if job["kind"] == "images"]
+    for source in {(settings.data, settings.data_dir) for settings in wanted}:
         load(*source)
 
 

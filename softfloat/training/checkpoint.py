@@ -60,6 +60,7 @@ class Checkpoint:
 
     def resume(self, take):
         """Call take(state) with what the file holds, if there is one. take may raise ValueError or TypeError."""
+        self._due = time.monotonic() + self.seconds
         if self.path is None or not self.path.exists():
             return
         try:

@@ -49,7 +49,7 @@ def check_folder(path):
     """Raise ValueError unless files can be written into this folder, or it can be made. Nothing is made here."""
     folder = Path(path)
     try:
-        there = next(p for p in (folder, *folder.absolute().parents) if os.path.lexists(p))
+        there = next(p for p in (folder, *folder.absolute().parents) if _there(p))
         reason = None if there.is_dir() else f"{there} is no folder"
         if reason is None and not os.access(there, os.W_OK | os.X_OK):
             reason = f"{there} cannot be written to"
@@ -59,6 +59,14 @@ def check_folder(path):
         raise ValueError(
             f"results cannot be written to {str(path)!r}: {reason}; give a folder with --out"
         )
+
+
+def _there(path):
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def environment():
