@@ -75,8 +75,9 @@ def _scales_of(engine, value, shape, axis, what):
     if stray is None:
         stray = _first(np.signbit(value) & ~np.isnan(value))
     if stray is not None:
+        kind = "values" if fmt.mantissa_bits else "powers of two, values"
         raise ValueError(
-            f"{engine.name} takes {what} as values of {fmt.label} that are not negative; element {stray} is "
+            f"{engine.name} takes {what} as {kind} of {fmt.label} that are not negative; element {stray} is "
             f"{value[stray]!r}"
         )
     blocks = list(shape)

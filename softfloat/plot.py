@@ -100,9 +100,12 @@ def loss_curves(axes, report):
             continue
         colour, dash, marker = next(styles)
         every = max(1, len(epochs) // 7)
+        width = max(
+            1.4, 4.0 - 0.65 * (position - 1)
+        )  # what lies on an earlier line does not hide it
         axes.plot(
-            epochs, losses, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=2,
-            marker=marker, markersize=6, markeredgecolor="white",
+            epochs, losses, color=colour, linestyle=dash, linewidth=width, label=label, zorder=2,
+            marker=marker, markersize=4 + width, markeredgecolor="white",
             markevery=(position * every // len(report.runs), every),
         )  # fmt: skip
     axes.set_title("Training loss of every recipe")

@@ -147,8 +147,9 @@ def _reproduce(screen, one, jobs, folder, processes, figure):
     seeds = len({job["seed"] for job in jobs})
     setting = f"{one.setting(jobs[0])}; {seeds} seed{'s' * (seeds > 1)}"
     report = experiment_report(one, groups, setting, failed)
-    paths = [folder / "report.json"]
+    paths = [folder / "report.json", folder / "report.md"]
     write_atomically(paths[0], json.dumps(report, indent=1, allow_nan=False) + "\n")
+    write_atomically(paths[1], markdown(one, report))
     if figure and all(groups.values()):
         from softfloat.experiments.figures import experiment_figure
 
@@ -160,11 +161,16 @@ def _reproduce(screen, one, jobs, folder, processes, figure):
 
 
 def with_shares(result):
-    """A result with the share of errors that became zero, in percent of those that were not."""
-    errors = result.get("counts", {}).get("errors", {})
-    nonzero = errors.get("nonzero")
-    share = 100 * errors["flushed"] / nonzero if nonzero else 0.0
-    return {**result, "errors_flushed_percent": share}
+    """A result with the share of errors that became zero, of those that were not, and of logits at the range's end."""
+    counts = result.get("counts", {})
+    shares = {}
+    for name, role, what, of in (
+        ("errors_flushed_percent", "errors", "flushed", "nonzero"),
+        ("logits_clipped_percent", "logits", "saturated", "values"),
+    ):
+        found = counts.get(role, {})
+        shares[name] = 100 * found[what] / found[of] if found.get(of) else 0.0
+    return {**result, **shares}
 
 
 def experiment_report(one, groups, setting, failed=()):
@@ -188,13 +194,34 @@ def experiment_report(one, groups, setting, failed=()):
     }  # fmt: skip
 
 
+def markdown(one, report):
+    """The tables of a report as docs/experiments.md has them."""
+    heads = [heading for heading, _ in one.measures.values()]
+    rows = [(row["recipe"], *_cells(one, row)) for row in report["rows"]]
+    claims = [
+        (c["claim"], c["source"], c["ours"], "yes" if c["agrees"] else "**no**")
+        for c in report["claims"]
+    ]
+    tables = [(("recipe", *heads), rows), (("claim", "source", "ours", "agrees"), claims)]
+    lines = [f"{report['title']}: {report['setting']}."]
+    for heading, body in tables:
+        lines += ["", *(f"| {' | '.join(r)} |" for r in (heading, ["---"] * len(heading), *body))]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(one, row):
+    ended = f" ({row['diverged']} diverged)" if row["diverged"] else ""
+    return [
+        shown_spread(row[m], digits) + ended * (i == 0)
+        for i, (m, (_, digits)) in enumerate(one.measures.items())
+    ]
+
+
 def _show(screen, one, report):
     heads = [heading for heading, _ in one.measures.values()]
     table = _table(f"{report['title']}\n{report['setting']}", ("recipe",), ("runs", *heads))
     for row in report["rows"]:
-        runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else str(row["runs"])
-        shown = [shown_spread(row[m], digits) for m, (_, digits) in one.measures.items()]
-        table.add_row(row["recipe"], runs, *shown)
+        table.add_row(row["recipe"], str(row["runs"]), *_cells(one, row))
     screen.print(table)
     beside = _table(
         "What the sources say, and our figures", ("claim", "source", "ours", "agrees"), ()

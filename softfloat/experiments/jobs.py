@@ -47,7 +47,7 @@ class Store:
         """The result of a job, None where there is none that can be read."""
         try:
             kept = json.loads(self.path(job).read_text(encoding="utf-8"))
-            return kept["result"] if kept["job"] == job else None
+            return kept["result"] if kept["job"] == json.loads(json.dumps(job)) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
