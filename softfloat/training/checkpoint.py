@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import os
 import time
 from pathlib import Path
 
@@ -26,15 +27,23 @@ def save_state(path, state):
 
 
 def load_state(path):
-    """The state in a file of `save_state`, bit for bit. Raises ValueError for any other file."""
+    """The state in a file of `save_state`, bit for bit. Raises ValueError for any other file, OSError for no file."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a checkpoint is the path of a file, got {path!r}")
     try:
         with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             tree = json.loads(str(file[_TREE]))
             found = _unpacked(tree, lambda i: file[f"a{i}"])
-    except FileNotFoundError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path} is no checkpoint of softfloat.training: {error}") from None
+    except OSError as error:
+        if error.errno is not None:  # of the file system; errors about the content have no number
+            raise
+        found = None
+    except Exception:  # NumPy, zipfile and json have one for every kind of damage
+        found = None
+    if found is None:
+        raise ValueError(
+            f"{path} is no checkpoint of softfloat.training, or a damaged one; give a file that was saved"
+        )
     if not isinstance(found, dict) or found.get("version") != VERSION:
         raise ValueError(f"{path} is a checkpoint of another version; this one reads {VERSION}")
     return found["state"]
@@ -53,6 +62,8 @@ class Checkpoint:
     def __init__(self, path=None, seconds=10.0, strict=True):
         if not 0 <= real("seconds", seconds):
             raise ValueError(f"seconds must be a number >= 0, got {seconds!r}")
+        if path is not None and not isinstance(path, (str, os.PathLike)):
+            raise TypeError(f"a checkpoint is the path of a file, got {path!r}")
         self.path = None if path is None else Path(path)
         self.seconds = float(seconds)
         self.strict = strict

@@ -10,7 +10,7 @@ import os
 import time
 import warnings
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -180,6 +180,8 @@ def train(policy, data="digits", *, settings=None, progress=None, checkpoint=Non
     """
     policy = as_policy(policy)
     settings = Settings() if settings is None else settings
+    if not isinstance(settings, Settings):
+        raise TypeError(f"settings must be training.Settings(...) or None, got {settings!r}")
     data = data if isinstance(data, Dataset) else load(data, settings.data_dir)
     if not isinstance(checkpoint, Checkpoint):
         checkpoint = Checkpoint(checkpoint)
@@ -312,6 +314,12 @@ def run_recipes(recipes=None, *, progress=None, on_run=None, **settings):
     Ctrl-C ends the run at hand; the Report then holds those that finished, and `interrupted` is
     True.
     """
+    if isinstance(recipes, str) or not (recipes is None or hasattr(recipes, "__iter__")):
+        raise TypeError(f"recipes must be a list of names and Policies, got {recipes!r}")
+    unknown = sorted(set(settings) - {f.name for f in fields(Settings)})
+    if unknown:
+        known = ", ".join(f.name for f in fields(Settings))
+        raise TypeError(f"unknown setting {unknown[0]!r}; known: {known}")
     policies = [as_policy(r) for r in (DEFAULT_RECIPES if recipes is None else recipes)]
     names = [policy.name for policy in policies]
     if not names or len(set(names)) != len(names):

@@ -69,6 +69,8 @@ class LossScaler:
             are multiplied by the scale's reciprocal, a float32: exact for a power of two.
         """
         named = isinstance(gradients, dict)
+        if not named and not isinstance(gradients, (list, tuple)):
+            raise TypeError(f"gradients must be a list or a dict of arrays, got {gradients!r}")
         values = list(gradients.values()) if named else list(gradients)
         finite = all(bool(np.isfinite(g).all()) for g in values)
         with np.errstate(all="ignore"):
@@ -78,6 +80,8 @@ class LossScaler:
 
     def update(self, finite):
         """Tell, at every step, whether its gradients were finite; if not, the step is skipped."""
+        if not isinstance(finite, (bool, np.bool_)):
+            raise TypeError(f"finite must be True or False, got {finite!r}")
         if not finite:
             self.skipped += 1
             self.growth_tracker = 0
