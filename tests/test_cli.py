@@ -350,6 +350,7 @@ def test_info_takes_fields_of_a_format(run):
         (["train", "--lr", "-1"], "positive"),
         (["train", "--weights", "Q60.60"], "integer_bits"),
         (["train", "--weights", "e5m2 up"], "rounding"),
+        (["train", "--recipes", ","], "no recipe is named"),
         (["train", "--override", "layer1"], "an override is PATTERN FIELD=VALUE"),
         (
             ["train", "--override", "layer1 weight=e5m2"],

@@ -1,6 +1,8 @@
 """Published experiments: every one runs, its report has every recipe and claim, and its text is what is said."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from softfloat.cli import main
 from softfloat.experiments import EXPERIMENTS, Options, experiment, jobs, language, run_job
 from softfloat.experiments.catalogue import Claim, means
 from softfloat.experiments.command import experiment_report, with_shares
+from softfloat.training import data
 
 
 def run_quick(name, tmp_path, *more):
@@ -186,3 +189,58 @@ def test_what_reproduce_cannot_do_is_refused_before_anything_runs(
     captured = capsys.readouterr()
     assert code == 2 and message in " ".join(captured.err.split())
     assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- the page
+PAGE = Path(__file__).parent.parent / "docs" / "experiments.md"
+TABLES = re.compile(r"^\| .* \|$", re.M)
+
+
+def page_section(name):
+    """The tables of the page after the command of an experiment, up to the next heading, as lines."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"`softfloat reproduce {name}`")
+    return TABLES.findall(rest.partition("\n### ")[0])
+
+
+def reported(name, tmp_path, data):
+    """The lines of the tables that the command writes, at the sizes of the page."""
+    arguments = ["--data", data, "--out", str(tmp_path), "--processes", "1"]
+    assert main(["reproduce", name, *arguments]) == 0
+    return TABLES.findall((tmp_path / name / "report.md").read_text(encoding="utf-8"))
+
+
+def first_number(line):
+    """The mean in the second column of a row, None where there is none."""
+    found = re.match(r"\| .*? \| (-?\d+\.\d+) \+- ", line)
+    return found and float(found[1])
+
+
+def test_the_page_shows_what_reproduce_updates_writes(tmp_path):
+    lines = reported("updates", tmp_path, "digits")
+    assert len(lines) == 9 and lines == page_section("updates")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_page_has_every_row_and_claim_of_an_experiment(name):
+    one, lines = experiment(name), page_section(name)
+    found = [line.split(" | ")[0].removeprefix("| ") for line in lines]
+    for wanted in (*one.recipes, *(claim.text for claim in one.claims)):
+        assert wanted in found, wanted
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "updates"])
+def test_the_page_shows_what_reproduce_writes(name, tmp_path):
+    """Means within a band: another processor adds in another order, and seeds differ by as much."""
+    if not data.DEBIAN_FASHION_MNIST.is_dir():
+        pytest.skip("the page's images are those of Debian's dataset-fashion-mnist")
+    text = re.search(r"standard\s+library \(([0-9a-f]{16})\)", PAGE.read_text(encoding="utf-8"))
+    if name in ("rising-loss", "language-model") and language.symbols_of(None)[2] != text[1]:
+        pytest.skip("the page's text is that of another version of Python")
+    lines, page = reported(name, tmp_path, data.DATASETS[1]), page_section(name)
+    rows = [line for line in lines if first_number(line) is not None]
+    assert len(rows) == len(experiment(name).recipes)
+    for line, shown in zip(lines, page, strict=False):
+        assert line.split(" | ")[0] == shown.split(" | ")[0]
+        if first_number(line) is not None:
+            assert abs(first_number(line) - first_number(shown)) < 0.05

@@ -164,6 +164,7 @@ def _renamed(preset, name):
         ({"recipe": {"x": {"base": "fp32", "format": "bfloat16"}}}, "not both"),
         ({"formats": ["bfloat16"], "recipe": {"bfloat16": {}}}, "choose a new one"),
         ({"recipes": ["fp32"], "name": "../other"}, "name must be"),
+        ({"recipes": ["fp32"], "name": "a\0b"}, "name must be"),
     ],
 )  # fmt: skip
 def test_what_a_sweep_cannot_mean_is_refused_before_anything_runs(given, message):
@@ -192,7 +193,7 @@ def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(
     monkeypatch.setattr(jobs_module, "run_job", fail)
     monkeypatch.setattr(training.command, "run_recipes", fail)
     words = {"sweep": [str(file)], "reproduce": ["updates", "--processes", "1"], "train": []}
-    for out in (file, file / "below", tmp_path / ("x" * 300)):
+    for out in (file, file / "below", tmp_path / ("x" * 300), ""):
         assert main([command, *words[command], "--out", str(out)]) == 2
         said = capsys.readouterr().err
         assert "results cannot be written to" in said and "give a folder with --out" in said

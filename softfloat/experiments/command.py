@@ -202,10 +202,13 @@ def markdown(one, report):
         (c["claim"], c["source"], c["ours"], "yes" if c["agrees"] else "**no**")
         for c in report["claims"]
     ]
-    tables = [(("recipe", *heads), rows), (("claim", "source", "ours", "agrees"), claims)]
     lines = [f"{report['title']}: {report['setting']}."]
-    for heading, body in tables:
-        lines += ["", *(f"| {' | '.join(r)} |" for r in (heading, ["---"] * len(heading), *body))]
+    for heading, body in (
+        (("recipe", *heads), rows),
+        (("claim", "source", "ours", "agrees"), claims),
+    ):
+        lines += ["", f"| {' | '.join(heading)} |", "|" + "---|" * len(heading)]
+        lines += [f"| {' | '.join(row)} |" for row in body]
     return "\n".join(lines) + "\n"
 
 

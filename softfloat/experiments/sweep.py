@@ -88,7 +88,8 @@ def sweep_of(given, name="sweep"):
         for recipe, table in tables.items()
     ]
     name = given.get("name", name)
-    if not isinstance(name, str) or not name.strip(". ") or {"/", "\\"} & set(name):
+    named = isinstance(name, str) and name.isprintable() and name.strip(". ")
+    if not named or {"/", "\\"} & set(name):
         raise ValueError(f"name must be a text that can name a folder, got {name!r}")
     return Sweep(name, tuple(jobs), tuple(grid))
 

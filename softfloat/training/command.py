@@ -92,6 +92,8 @@ def chosen_policies(recipes=None, formats=None):
         given["overrides"] = [read_override(text) for text in overrides]
     if isinstance(recipes, str):
         recipes = [name for name in recipes.split(",") if name.strip()]
+        if not recipes:
+            raise ValueError("no recipe is named; give names with commas between, or leave it out")
     if not recipes:
         recipes = ["fp32"] if given else DEFAULT_RECIPES
     policies = [as_policy(recipe) for recipe in recipes]

@@ -49,6 +49,8 @@ def check_folder(path):
     """Raise ValueError unless files can be written into this folder, or it can be made. Nothing is made here."""
     folder = Path(path)
     try:
+        if not str(path):
+            raise ValueError("the name is empty")
         there = next(p for p in (folder, *folder.absolute().parents) if _there(p))
         reason = None if there.is_dir() else f"{there} is no folder"
         if reason is None and not os.access(there, os.W_OK | os.X_OK):
