@@ -279,6 +279,22 @@ def test_the_signal_to_noise_ratio_is_that_of_the_sample():
     assert watch.tensors["u"].snr == math.inf and watch.tensors["u"].values == 0
 
 
+def test_the_latest_histogram_is_that_of_the_last_sampled_step():
+    rng = np.random.default_rng(12)
+    watch, every = training.Monitor(every=2), np.zeros(training.monitor.BINS, np.int64)
+    for step in range(5):
+        x = (rng.standard_normal(500) * 2.0**step).astype(np.float32)
+        watch.tensor("t", "errors", x, x, sf.binary16, step)
+        if step % 2 == 0:
+            own = training.monitor.exponent_counts(x)
+            every += own
+        assert np.array_equal(watch.tensors["t"].latest, own)
+        assert np.array_equal(watch.tensors["t"].histogram, every)
+    again = training.Monitor()
+    again.load_state_dict(watch.state_dict())
+    assert np.array_equal(again.tensors["t"].latest, own)
+
+
 # ---------------------------------------------------------------- going on
 RESUMED = [
     ("transformer", "bfloat16_stochastic", lambda: training.AdamW(0.01)),
@@ -461,6 +477,9 @@ def test_figures_of_tensors_and_formats(tmp_path):
     assert "first.output (activations)" in axes.get_title("left")
     assert sum(b.get_height() for b in axes.patches if b.get_width() == 1) == pytest.approx(1)
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    trainer.step(*drawn(1))
+    latest = tensor_figure(trainer.monitor, "first.output", latest=True).get_axes()[0]
+    assert sum(b.get_height() for b in latest.patches if b.get_width() == 1) == pytest.approx(1)
     with pytest.raises(ValueError, match="no tensor 'x'; known: "):
         tensor_figure(trainer.monitor, "x")
     axes = range_ruler(["binary16", "bfloat16", sf.FixedPoint(3, 12)]).get_axes()[0]
