@@ -18,7 +18,7 @@ from softfloat.experiments.sweep import (
 from softfloat.training._extras import need
 from softfloat.training.command import INTERRUPTED
 from softfloat.training.data import DATASETS, DEBIAN_FASHION_MNIST
-from softfloat.training.report import environment, write_atomically
+from softfloat.training.report import check_folder, environment, write_atomically
 
 OUT = "softfloat-runs"
 FAILED = 1
@@ -39,7 +39,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 
     screen = Console(stderr=as_json, highlight=False)
     sweep = read_sweep(file)
-    folder = Path(OUT) / sweep.name if out is None else Path(out)
+    folder = _folder(out, sweep.name)
     ran = _run(screen, sweep.jobs, folder, processes)
     if ran is None:
         return INTERRUPTED
@@ -94,7 +94,8 @@ def reproduce_command(
     options = Options(tuple(range(seeds)), quick, _data(data, data_dir, quick), data_dir, text)
     # All of what is asked for is checked before the first of it runs.
     jobs = {one.name: one.jobs(options) for one in chosen}
-    folders = {n: (Path(OUT) / "reproduce" if out is None else Path(out)) / n for n in jobs}
+    top = _folder(out, "reproduce")
+    folders = {n: top / n for n in jobs}
     stores = {n: Store(folder) for n, folder in folders.items()}
     check_jobs(job for n in jobs for job in jobs[n] if stores[n].get(job) is None)
     reports, code = [], 0
@@ -237,6 +238,14 @@ def _show(screen, one, report):
 
 
 # ---------------------------------------------------------------- both
+def _folder(out, name):
+    """Where results go: `out`, or a folder of that name among all runs."""
+    if out is None:
+        return Path(OUT) / name
+    check_folder(out)
+    return Path(out)
+
+
 def _run(screen, jobs, folder, processes, label="runs"):
     """(results, messages of failed runs), or None after Ctrl-C."""
     done = 0
