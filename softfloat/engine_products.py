@@ -75,10 +75,11 @@ def _scales_of(engine, value, shape, axis, what):
     if stray is None:
         stray = _first(np.signbit(value) & ~np.isnan(value))
     if stray is not None:
-        kind = "values" if fmt.mantissa_bits else "powers of two, values"
+        allowed = f"values of {fmt.label} that are not negative"
+        if not fmt.mantissa_bits:
+            allowed = f"powers of two, the values of {fmt.label}"
         raise ValueError(
-            f"{engine.name} takes {what} as {kind} of {fmt.label} that are not negative; element {stray} is "
-            f"{value[stray]!r}"
+            f"{engine.name} takes {what} as {allowed}; element {stray} is {value[stray]!r}"
         )
     blocks = list(shape)
     blocks[axis] = -(-shape[axis] // block)

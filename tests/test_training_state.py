@@ -730,3 +730,16 @@ def test_checkpoints_are_rare_where_they_take_long(tmp_path, monkeypatch):
         clock[0] += 1.0
         keep.offer(lambda: clock[0])
     assert written[0] == 10.0 and len(written) == 1 + 990 // 150
+
+
+@pytest.mark.parametrize(
+    ("engine", "block", "allowed"),
+    [
+        ("b200_mxf8f6f4", 32, "powers of two, the values of float8_e8m0fnu"),
+        ("b200_nvfp4", 16, "values of float8_e4m3fn that are not negative"),
+    ],
+)
+def test_scales_of_blocks_are_told_what_they_may_be(engine, block, allowed):
+    a, ones = np.ones((1, 64), np.float32), np.ones((1, 64 // block), np.float32)
+    with pytest.raises(ValueError, match=rf"{engine} takes scale_a as {allowed}; element \(0, 0\)"):
+        sf.matmul(a, a.T, sf.binary32, engine=engine, scale_a=-3.1 * ones, scale_b=ones.T)
