@@ -75,9 +75,11 @@ def _scales_of(engine, value, shape, axis, what):
     if stray is None:
         stray = _first(np.signbit(value) & ~np.isnan(value))
     if stray is not None:
+        allowed = f"values of {fmt.label} that are not negative"
+        if not fmt.mantissa_bits:
+            allowed = f"powers of two, the values of {fmt.label}"
         raise ValueError(
-            f"{engine.name} takes {what} as values of {fmt.label} that are not negative; element {stray} is "
-            f"{value[stray]!r}"
+            f"{engine.name} takes {what} as {allowed}; element {stray} is {value[stray]!r}"
         )
     blocks = list(shape)
     blocks[axis] = -(-shape[axis] // block)

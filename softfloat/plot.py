@@ -100,9 +100,12 @@ def loss_curves(axes, report):
             continue
         colour, dash, marker = next(styles)
         every = max(1, len(epochs) // 7)
+        width = max(
+            1.4, 4.0 - 0.65 * (position - 1)
+        )  # what lies on an earlier line does not hide it
         axes.plot(
-            epochs, losses, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=2,
-            marker=marker, markersize=6, markeredgecolor="white",
+            epochs, losses, color=colour, linestyle=dash, linewidth=width, label=label, zorder=2,
+            marker=marker, markersize=4 + width, markeredgecolor="white",
             markevery=(position * every // len(report.runs), every),
         )  # fmt: skip
     axes.set_title("Training loss of every recipe")
@@ -159,10 +162,11 @@ def exponent_panel(ax, counts, limits, title, span):
     ax.set_xlim(*span)
 
 
-def tensor_figure(monitor, name, path=None):
+def tensor_figure(monitor, name, path=None, *, latest=False):
     """Exponents of one tensor before rounding, over the range of its format.
 
     monitor : training.Monitor.   name : of a tensor, a key of monitor.tensors.   path : as for `training_figure`.
+    latest : the last step that was sampled, instead of all of them.
     """
     matplotlib = need("matplotlib", "a figure", "plot")
     from matplotlib.figure import Figure
@@ -170,7 +174,8 @@ def tensor_figure(monitor, name, path=None):
     if name not in monitor.tensors:
         raise ValueError(f"no tensor {name!r}; known: {', '.join(monitor.tensors)}")
     account = monitor.tensors[name]
-    counts = {int(e) - BIAS: int(account.histogram[e]) for e in np.flatnonzero(account.histogram)}
+    held = account.latest if latest else account.histogram
+    counts = {int(e) - BIAS: int(held[e]) for e in np.flatnonzero(held)}
     if not counts:
         raise ValueError(f"no values other than zero were sampled of {name}")
     limits = account.range or range_of(binary32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import softfloat as sf
-from softfloat import cli
+from softfloat import cli, training
 from softfloat.cli import facts
 
 WIDE, NARROW = 200, 80
@@ -349,6 +349,19 @@ def test_info_takes_fields_of_a_format(run):
         (["train", "--data", "mnist"], "digits"),
         (["train", "--lr", "-1"], "positive"),
         (["train", "--weights", "Q60.60"], "integer_bits"),
+        (["train", "--weights", "e5m2 up"], "rounding"),
+        (["train", "--recipes", ","], "no recipe is named"),
+        (["train", "--override", "layer1"], "an override is PATTERN FIELD=VALUE"),
+        (
+            ["train", "--override", "layer1 weight=e5m2"],
+            "'weight' cannot be set for 'layer1' alone",
+        ),
+        (["train", "--override", "layer1 weights=e5m22222"], "e5m22222"),
+        (["train", "--override", "layer9 weights=e5m2"], "which is no part of the network"),
+        (["train", "--engine", "h100"], "unknown engine 'h100'; known: "),
+        (["train", "--block", "64"], "product= and block= go with accumulator="),
+        (["train", "--accumulator", "e6m9", "--block", "0"], "block must be an integer in 1"),
+        (["train", "--data-dir", "x"], "data_dir is for fashion-mnist"),
     ],
     ids=" ".join,
 )
@@ -396,7 +409,16 @@ def test_train_hands_its_options_over(run, monkeypatch):
         *"train --recipes fp32,tf32 --epochs 3 --lr 0.1 --batch 8 --hidden 32,16 --seed 5".split(),
         *"--data fashion-mnist --data-dir images --out runs --json --saturate".split(),
         *"--weights bfloat16 --master fp32 --activations e5m2:bias=9 --errors Q3.12".split(),
-        *"--rounding SR --update-rounding RNE --loss-scale 1024".split(),
+        *"--rounding SR --update-rounding RNE --loss-scale 1024 --kahan --block 64".split(),
+        *"--accumulator e6m9 --product exact --scaling delayed --amax-history 16 --margin 1".split(),
+        *[
+            "--update",
+            "e5m2 stochastic",
+            "--override",
+            "layer1 weights=fp32",
+            "--override",
+            "*:relu a=b",
+        ],
     )
     assert (code, out, err) == (0, "", "")
     assert given["figure"] is not None
@@ -410,7 +432,36 @@ def test_train_hands_its_options_over(run, monkeypatch):
     plain |= dict(
         rounding="SR", update_rounding="RNE", loss_scale="1024", logits=None, scaling=None
     )
+    plain |= dict(kahan=True, block=64, accumulator=sf.as_format("e6m9"), product="exact")
+    plain |= dict(scaling="delayed", amax_history=16, margin=1, engine=None)
+    plain |= dict(
+        update=(sf.float8_e5m2, "stochastic"), overrides=["layer1 weights=fp32", "*:relu a=b"]
+    )
     assert plain.items() <= given.items()
+
+
+def test_train_has_an_option_for_every_field_of_a_policy(run):
+    code, out, _ = run("train", "--help")
+    words = {"overrides": "--override", "saturate": "--saturate", "kahan": "--kahan"}
+    for field in training.Policy.__dataclass_fields__:
+        if field not in ("name", "source"):
+            assert words.get(field, f"--{field.replace('_', '-')}") in out, field
+
+
+def test_train_options_become_a_policy(run, tmp_path):
+    words = "train --epochs 1 --hidden 8 --batch 64 --json --weights bfloat16 --master fp32".split()
+    words += (
+        "--accumulator e6m9 --product e5m2 --block 16 --kahan --margin 2 --update Q1.20".split()
+    )
+    words += ["--override", "layer1 weights=fp32, accumulator=none, product=rounded, block=none"]
+    code, out, err = run(*words, "--errors", "e5m2 stochastic", "--out", str(tmp_path))
+    assert code == 0, err
+    found = json.loads(out)[1]["formats"]
+    wanted = {"accumulator": "e6m9", "block": 16, "kahan": True, "margin": 2, "update": "Q1.20"}
+    wanted |= {"errors": "e5m2 stochastic", "product": "e5m2"}
+    assert wanted.items() <= found.items()
+    own = {"weights": "binary32", "accumulator": None, "product": "rounded", "block": None}
+    assert found["overrides"] == {"layer1": own}
 
 
 def test_train_passes_the_exit_code_on(run, monkeypatch):

@@ -1,14 +1,17 @@
 """Published experiments: every one runs, its report has every recipe and claim, and its text is what is said."""
 
 import json
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from softfloat.cli import main
-from softfloat.experiments import EXPERIMENTS, Options, experiment, language, run_job
+from softfloat.experiments import EXPERIMENTS, Options, experiment, jobs, language, run_job
 from softfloat.experiments.catalogue import Claim, means
 from softfloat.experiments.command import experiment_report, with_shares
+from softfloat.training import data
 
 
 def run_quick(name, tmp_path, *more):
@@ -30,8 +33,8 @@ def test_every_experiment_runs_and_reports(name, tmp_path, capsys):
 
 def test_a_thousand_small_updates():
     """Experiment 9: nearest 1, Kahan 2, stochastic 2 in the mean with sd 0.08."""
-    jobs = experiment("updates").jobs(Options(seeds=(0,), quick=True))
-    found = {job["recipe"]: run_job(job) for job in jobs}
+    chosen = experiment("updates").jobs(Options(seeds=(0,), quick=True))
+    found = {job["recipe"]: run_job(job) for job in chosen}
     assert found["nearest"]["weight"] == 1.0 and found["nearest"]["spread"] == 0
     assert found["kahan"]["weight"] == 2.0
     assert abs(found["stochastic"]["weight"] - 2.0) < 0.03
@@ -40,8 +43,8 @@ def test_a_thousand_small_updates():
 
 @pytest.mark.exhaustive
 def test_the_loss_of_pure_bfloat16_falls_and_then_rises():
-    jobs = experiment("rising-loss").jobs(Options(seeds=(0,)))
-    chosen = [{**job, "steps": 5000} for job in jobs if job["recipe"] in ("fp32", "pure bfloat16")]
+    every = experiment("rising-loss").jobs(Options(seeds=(0,)))
+    chosen = [{**job, "steps": 5000} for job in every if job["recipe"] in ("fp32", "pure bfloat16")]
     plain, pure = (run_job(job) for job in chosen)
     assert plain["bits"] == plain["lowest"]
     assert pure["bits"] > pure["lowest"] + 0.5
@@ -136,6 +139,16 @@ def test_batches_are_windows_of_the_text_with_the_next_character_as_target():
     assert np.array_equal(x, again[0]) and not np.array_equal(x, other[0])
 
 
+def test_a_text_that_has_changed_since_is_refused(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("one two three " * 400)
+    job = experiment("language-model").jobs(Options(seeds=(0,), quick=True, text=str(path)))[0]
+    language.symbols_of.cache_clear()
+    path.write_text("one two tree " * 400)
+    with pytest.raises(ValueError, match="has changed since this job was made"):
+        run_job(job)
+
+
 def test_a_text_that_is_too_short_is_refused(tmp_path, capsys):
     path = tmp_path / "short.txt"
     path.write_text("too short")
@@ -157,10 +170,77 @@ def test_the_list_names_every_experiment(capsys):
     [
         (["nothing"], "unknown experiment 'nothing'; known: updates"),
         (["updates", "--seeds", "0"], "--seeds must be in 1..1000"),
-        (["fixed-point", "--data", "cifar"], "unknown data"),
+        (["fixed-point", "--data", "cifar"], "unknown data 'cifar'; known: digits"),
+        (["updates", "--data", "cifar"], "unknown data 'cifar'"),
+        (["all", "--data", "x"], "unknown data 'x'"),
+        (
+            ["all", "--data-dir", "nowhere", "--data", "fashion-mnist"],
+            "no Fashion-MNIST in nowhere",
+        ),
+        (["all", "--data-dir", "nowhere"], "data_dir is for fashion-mnist"),
+        (["all", "--text", "nowhere.txt"], "cannot read nowhere.txt: No such file"),
     ],
 )
-def test_what_reproduce_cannot_do_is_refused(arguments, message, capsys, tmp_path):
+def test_what_reproduce_cannot_do_is_refused_before_anything_runs(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(jobs, "run_job", lambda *_: pytest.fail("something ran"))
     code = main(["reproduce", *arguments, "--out", str(tmp_path), "--processes", "1", "--quick"])
     captured = capsys.readouterr()
-    assert code != 0 and message in " ".join((captured.err + captured.out).split())
+    assert code == 2 and message in " ".join(captured.err.split())
+    assert not list(tmp_path.iterdir())
+
+
+# ---------------------------------------------------------------- the page
+PAGE = Path(__file__).parent.parent / "docs" / "experiments.md"
+TABLES = re.compile(r"^\| .* \|$", re.M)
+
+
+def page_section(name):
+    """The tables of the page after the command of an experiment, up to the next heading, as lines."""
+    _, _, rest = PAGE.read_text(encoding="utf-8").partition(f"`softfloat reproduce {name}`")
+    return TABLES.findall(rest.partition("\n### ")[0])
+
+
+def reported(name, tmp_path, data):
+    """The lines of the tables that the command writes, at the sizes of the page."""
+    arguments = ["--data", data, "--out", str(tmp_path), "--processes", "1"]
+    assert main(["reproduce", name, *arguments]) == 0
+    return TABLES.findall((tmp_path / name / "report.md").read_text(encoding="utf-8"))
+
+
+def first_number(line):
+    """The mean in the second column of a row, None where there is none."""
+    found = re.match(r"\| .*? \| (-?\d+\.\d+) \+- ", line)
+    return found and float(found[1])
+
+
+def test_the_page_shows_what_reproduce_updates_writes(tmp_path):
+    lines = reported("updates", tmp_path, "digits")
+    assert len(lines) == 9 and lines == page_section("updates")
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_the_page_has_every_row_and_claim_of_an_experiment(name):
+    one, lines = experiment(name), page_section(name)
+    found = [line.split(" | ")[0].removeprefix("| ") for line in lines]
+    for wanted in (*one.recipes, *(claim.text for claim in one.claims)):
+        assert wanted in found, wanted
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "updates"])
+def test_the_page_shows_what_reproduce_writes(name, tmp_path):
+    """Means within a band: another processor adds in another order, and seeds differ by as much."""
+    if not data.DEBIAN_FASHION_MNIST.is_dir():
+        pytest.skip("the page's images are those of Debian's dataset-fashion-mnist")
+    text = re.search(r"standard\s+library \(([0-9a-f]{16})\)", PAGE.read_text(encoding="utf-8"))
+    if name in ("rising-loss", "language-model") and language.symbols_of(None)[2] != text[1]:
+        pytest.skip("the page's text is that of another version of Python")
+    lines, page = reported(name, tmp_path, data.DATASETS[1]), page_section(name)
+    rows = [line for line in lines if first_number(line) is not None]
+    assert len(rows) == len(experiment(name).recipes)
+    for line, shown in zip(lines, page, strict=False):
+        assert line.split(" | ")[0] == shown.split(" | ")[0]
+        if first_number(line) is not None:
+            assert abs(first_number(line) - first_number(shown)) < 0.05

@@ -1,6 +1,7 @@
 """Sweeps: what a TOML file asks for is what is run, once, whatever ends it early; and the tables add up."""
 
 import csv
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -9,14 +10,26 @@ import statistics
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import softfloat
+from softfloat import training
 from softfloat.cli import main
+from softfloat.experiments import (
+    Options,
+    experiment,
+    kinds,
+    policy_of,
+    read_sweep,
+    run_job,
+    summary,
+    sweep_command,
+    sweep_of,
+)
 from softfloat.experiments import jobs as jobs_module
-from softfloat.experiments import policy_of, read_sweep, run_job, summary, sweep_command, sweep_of
 from softfloat.experiments.jobs import Store, job_name, run_jobs
 from softfloat.experiments.sweep import spread
 from softfloat.training import PRESETS
@@ -82,6 +95,42 @@ def test_recipes_of_a_file_are_policies():
     assert own.weights.label == "e6m9" and own.update.rounding == "stochastic"
 
 
+def test_a_table_may_have_every_field_of_a_policy():
+    table = tomllib.loads("""
+        weights = "bfloat16"
+        activations = "Q3.12"
+        logits = "none"
+        errors = "e5m2 stochastic"
+        weight_gradients = ["e6m9", "toward_zero"]
+        optimizer = "e8m10"
+        update = "e8m11"
+        master = "binary32"
+        accumulator = "e6m9"
+        product = "exact"
+        block = 64
+        rounding = "stochastic"
+        update_rounding = "nearest"
+        saturate = "propagate"
+        kahan = true
+        scaling = "delayed"
+        amax_history = 16
+        margin = 1
+        loss_scale = 1024
+        [overrides.layer2]
+        weights = "fp32"
+        """)
+    policy = policy_of("a", table)
+    known = {f.name for f in dataclasses.fields(training.Policy)} - {"name", "source", "engine"}
+    assert set(table) == known
+    plain = training.Policy()
+    assert all(
+        getattr(policy, name) != getattr(plain, name)
+        for name in known - {"logits", "update_rounding"}
+    )
+    assert policy.errors == (softfloat.float8_e5m2, "stochastic") and policy.logits is None
+    assert policy_of("b", {"engine": "h100_fp8"}).engine.name == "h100_fp8"
+
+
 def _renamed(preset, name):
     from dataclasses import replace
 
@@ -104,11 +153,18 @@ def _renamed(preset, name):
         ({"recipes": ["fp32"], "settings": {"examples": 0}}, "examples must be"),
         ({"recipes": ["fp32"], "grid": {"lr": 0.1}}, "a list of values"),
         ({"recipes": ["fp32"], "grid": {"lr": [0.1]}, "settings": {"lr": 0.1}}, "keep one"),
-        ({"recipes": ["fp32"], "seeds": 1000, "grid": {"lr": [0.1] * 1000}}, "at most"),
+        ({"recipes": ["fp32"], "seeds": 1000, "grid": {"batch": list(range(1, 1001))}}, "at most"),
+        ({"recipes": ["fp32"], "grid": {"lr": [0.1, 0.2, 0.1]}}, "lr has 0.1 twice"),
+        ({"recipes": ["fp32"], "grid": {"lr": [1, 1.0]}}, "lr has 1.0 twice"),
+        ({"recipes": ["fp32"], "grid": {"hidden": [8, [8]]}}, r"hidden has \[8\] twice"),
+        ({"recipes": ["fp32"], "grid": {"examples": [64, 64]}}, "examples has 64 twice"),
+        ({"recipe": {"x": {"overrides": "layer1"}}}, "overrides must be"),
+        ({"recipe": {"x": {"overrides": {"layer1": {"weight": "e5m2"}}}}}, "'weight' cannot be set"),
         ({"recipe": {"x": {"wieghts": "bfloat16"}}}, "unknown 'wieghts'"),
         ({"recipe": {"x": {"base": "fp32", "format": "bfloat16"}}}, "not both"),
         ({"formats": ["bfloat16"], "recipe": {"bfloat16": {}}}, "choose a new one"),
         ({"recipes": ["fp32"], "name": "../other"}, "name must be"),
+        ({"recipes": ["fp32"], "name": "a\0b"}, "name must be"),
     ],
 )  # fmt: skip
 def test_what_a_sweep_cannot_mean_is_refused_before_anything_runs(given, message):
@@ -121,8 +177,28 @@ def test_a_file_that_is_no_toml_is_named(tmp_path, capsys):
     bad.write_text("recipes = [")
     assert main(["sweep", str(bad)]) == 2
     assert "is no TOML file" in capsys.readouterr().err
-    assert main(["sweep", str(tmp_path / "none.toml")]) == 2
-    assert "there is no file" in capsys.readouterr().err
+    for path, reason in ((tmp_path / "none.toml", "No such file"), (tmp_path, "Is a directory")):
+        assert main(["sweep", str(path)]) == 2
+        said = capsys.readouterr().err
+        assert f"cannot read {path}: {reason}" in said and "give a TOML file" in said
+
+
+@pytest.mark.parametrize("command", ["sweep", "reproduce", "train"])
+def test_a_folder_that_cannot_be_written_is_named_before_anything_runs(
+    command, file, tmp_path, monkeypatch, capsys
+):
+    def fail(*_, **__):
+        pytest.fail("something ran")
+
+    monkeypatch.setattr(jobs_module, "run_job", fail)
+    monkeypatch.setattr(training.command, "run_recipes", fail)
+    words = {"sweep": [str(file)], "reproduce": ["updates", "--processes", "1"], "train": []}
+    for out in (file, file / "below", tmp_path / ("x" * 300), ""):
+        assert main([command, *words[command], "--out", str(out)]) == 2
+        said = capsys.readouterr().err
+        assert "results cannot be written to" in said and "give a folder with --out" in said
+        assert "Errno" not in said
+    assert [p.name for p in tmp_path.iterdir()] == [file.name]
 
 
 # ---------------------------------------------------------------- jobs
@@ -157,7 +233,7 @@ def test_a_damaged_file_is_done_again(tmp_path, damage):
 def test_the_same_job_twice_is_done_once(tmp_path, monkeypatch):
     ran = []
     real = jobs_module.run_job
-    monkeypatch.setattr(jobs_module, "run_job", lambda j, p: ran.append(1) or real(j, p))
+    monkeypatch.setattr(jobs_module, "run_job", lambda *a: ran.append(1) or real(*a))
     results, _ = run_jobs([update_job(0)] * 3, Store(tmp_path), processes=1)
     assert len(ran) == 1 and results[0] == results[1] == results[2] is not None
 
@@ -236,24 +312,95 @@ def _alive(pid):
         return False
 
 
+# ---------------------------------------------------------------- checkpoints inside a run
+def long_jobs():
+    """A job of each kind that keeps checkpoints, of some seconds each."""
+    images = {
+        "kind": "images", "recipe": "sr", "policy": {"base": "bfloat16_stochastic"}, "seed": 1, "examples": None,
+        "settings": {**QUICK, "epochs": 40, "momentum": 0.5, "batch": 32},
+    }  # fmt: skip
+    options = Options(seeds=(0,), quick=True)
+    found = [images]
+    for name, recipe, steps in (
+        ("rising-loss", "kahan", 1500),
+        ("language-model", "fp8 operands", 120),
+    ):
+        job = next(j for j in experiment(name).jobs(options) if j["recipe"] == recipe)
+        found.append({**job, "steps": steps, "window": 7, "held_out": 20})
+    return found
+
+
+KILLED = """
+import sys
+sys.path.insert(0, {root!r})
+from softfloat.experiments.jobs import Store, run_jobs
+
+run_jobs([{job!r}], Store({folder!r}, seconds=0.3), processes=1)
+"""
+
+
+@pytest.mark.parametrize("job", long_jobs(), ids=lambda job: job["kind"])
+def test_a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bits(job, tmp_path):
+    store = Store(tmp_path, seconds=1e9)
+    path = store.checkpoint(job).path
+    root = str(Path(softfloat.__file__).parents[1])
+    script = tmp_path / "script.py"
+    script.write_text(KILLED.format(root=root, job=job, folder=str(tmp_path)))
+    with subprocess.Popen([sys.executable, script]) as process:
+        deadline = time.monotonic() + 120
+        while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+    assert path.exists() and store.get(job) is None
+    shares = []
+    (result,), failed = run_jobs(
+        [job], store, processes=1, on_share=lambda i, share: shares.append(share)
+    )
+    assert not failed and not path.exists()
+    steps = round(1 / (shares[1] - shares[0]))
+    assert len(shares) < steps and shares[-1] == 1.0  # it did not begin again
+    whole = run_job(job)
+    assert timeless(result) == timeless(whole)
+
+
+def test_a_checkpoint_that_cannot_be_gone_on_from_counts_as_none(tmp_path):
+    job, other = {**long_jobs()[0], "settings": QUICK}, update_job(0)
+    store = Store(tmp_path)
+    whole = run_job(job)
+    path = store.checkpoint(job).path
+    wrong = training.Trainer("fp32", (3, 2)).state_dict()
+    for damage in (b"", b"PK nothing", {"a": 1}, {"run": {}, "task": None, "trainer": wrong}):
+        path.parent.mkdir(exist_ok=True)
+        if isinstance(damage, bytes):
+            path.write_bytes(damage)
+        else:
+            training.save_state(path, damage)
+        (again,), failed = run_jobs([job], Store(tmp_path), processes=1)
+        assert not failed and timeless(again) == timeless(whole) and not path.exists()
+        store.path(job).unlink()
+    assert store.checkpoint(other).path != path
+
+
 # ---------------------------------------------------------------- the command
 def test_an_interrupted_sweep_goes_on_and_ends_as_if_nothing_had_been(
     file, tmp_path, monkeypatch, capsys
 ):
     real, ran = jobs_module.run_job, []
 
-    def stopping(job, progress):
+    def stopping(job, *arguments):
         if len(ran) == 5:
             raise KeyboardInterrupt
         ran.append(job_name(job))
-        return real(job, progress)
+        return real(job, *arguments)
 
     out = tmp_path / "out"
     arguments = {"out": out, "processes": 1, "figure": False}
     monkeypatch.setattr(jobs_module, "run_job", stopping)
     assert sweep_command(file, **arguments) == 130
     assert "5 of 12 runs are kept" in capsys.readouterr().out
-    monkeypatch.setattr(jobs_module, "run_job", lambda j, p: ran.append(job_name(j)) or real(j, p))
+    monkeypatch.setattr(
+        jobs_module, "run_job", lambda j, *a: ran.append(job_name(j)) or real(j, *a)
+    )
     assert sweep_command(file, **arguments) == 0
     assert len(ran) == len(set(ran)) == 12  # nothing lost, nothing repeated
     jobs = read_sweep(file).jobs
@@ -296,13 +443,36 @@ def test_the_command_prints_a_table_and_draws(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["summary"][0]["recipe"] == "fp32"
 
 
-def test_a_sweep_whose_run_fails_says_so(tmp_path, capsys):
-    path = tmp_path / "none.toml"
-    path.write_text(
-        'recipes = ["fp32"]\n[settings]\ndata = "fashion-mnist"\ndata_dir = "nowhere"\n'
-    )
-    assert main(["sweep", str(path), "--out", str(tmp_path), "--processes", "1"]) == 1
-    assert "no Fashion-MNIST in nowhere" in " ".join(capsys.readouterr().out.split())
+def test_a_sweep_whose_run_fails_says_so(file, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Store, "put", full)
+    assert main(["sweep", str(file), "--out", str(tmp_path / "out"), "--processes", "1"]) == 1
+    assert "failed: fp32, seed 3: OSError: disk full" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ('data = "fashion-mnist"\ndata_dir = "nowhere"', "no Fashion-MNIST in nowhere"),
+        ('data = "digits"\ndata_dir = "here"', "data_dir is for fashion-mnist"),
+        ('data = "cifar"', "unknown data 'cifar'"),
+    ],
+)
+def test_data_is_looked_for_before_the_first_run(settings, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(jobs_module, "run_job", lambda *_: pytest.fail("something ran"))
+    path = tmp_path / "a.toml"
+    path.write_text(f'recipes = ["fp32"]\n[settings]\n{settings}\n')
+    assert main(["sweep", str(path), "--out", str(tmp_path), "--processes", "1"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_what_is_kept_is_shown_where_its_data_are_gone(file, tmp_path, monkeypatch):
+    arguments = {"out": tmp_path / "out", "processes": 1, "figure": False}
+    assert sweep_command(file, **arguments) == 0
+    monkeypatch.setattr(kinds, "load", lambda *_: pytest.fail("data were read"))
+    assert sweep_command(file, **arguments) == 0
 
 
 # ---------------------------------------------------------------- tables

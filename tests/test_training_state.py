@@ -1,5 +1,6 @@
 """Policies by layer, compensated updates, delayed scales, what a Monitor counts, and runs that are resumed."""
 
+import dataclasses
 import gc
 import math
 import os
@@ -278,6 +279,22 @@ def test_the_signal_to_noise_ratio_is_that_of_the_sample():
     assert watch.tensors["u"].snr == math.inf and watch.tensors["u"].values == 0
 
 
+def test_the_latest_histogram_is_that_of_the_last_sampled_step():
+    rng = np.random.default_rng(12)
+    watch, every = training.Monitor(every=2), np.zeros(training.monitor.BINS, np.int64)
+    for step in range(5):
+        x = (rng.standard_normal(500) * 2.0**step).astype(np.float32)
+        watch.tensor("t", "errors", x, x, sf.binary16, step)
+        if step % 2 == 0:
+            own = training.monitor.exponent_counts(x)
+            every += own
+        assert np.array_equal(watch.tensors["t"].latest, own)
+        assert np.array_equal(watch.tensors["t"].histogram, every)
+    again = training.Monitor()
+    again.load_state_dict(watch.state_dict())
+    assert np.array_equal(again.tensors["t"].latest, own)
+
+
 # ---------------------------------------------------------------- going on
 RESUMED = [
     ("transformer", "bfloat16_stochastic", lambda: training.AdamW(0.01)),
@@ -460,6 +477,9 @@ def test_figures_of_tensors_and_formats(tmp_path):
     assert "first.output (activations)" in axes.get_title("left")
     assert sum(b.get_height() for b in axes.patches if b.get_width() == 1) == pytest.approx(1)
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    trainer.step(*drawn(1))
+    latest = tensor_figure(trainer.monitor, "first.output", latest=True).get_axes()[0]
+    assert sum(b.get_height() for b in latest.patches if b.get_width() == 1) == pytest.approx(1)
     with pytest.raises(ValueError, match="no tensor 'x'; known: "):
         tensor_figure(trainer.monitor, "x")
     axes = range_ruler(["binary16", "bfloat16", sf.FixedPoint(3, 12)]).get_axes()[0]
@@ -509,9 +529,218 @@ TRAINER = ("fp32", (8, 5, 3))
         (lambda t, x, y: training.Policy("mine", saturate="x"), ValueError, "saturate must be"),
         (lambda t, x, y: training.Policy(None), TypeError, "name must be a string"),
         (lambda t, x, y: training.Monitor(keep=-1), ValueError, "keep must be"),
+        (lambda t, x, y: t.load_state_dict(None), TypeError, "state of a Trainer is a dict"),
+        (lambda t, x, y: t.load_state_dict({}), ValueError, "it lacks policy, seed, steps"),
+        (lambda t, x, y: t.optimizer.load_state_dict(None), TypeError, "state of an optimizer"),
+        (lambda t, x, y: t.optimizer.load_state_dict({}), ValueError, "it lacks kind, steps"),
+        (lambda t, x, y: training.LossScaler().load_state_dict(None), TypeError, "loss scaler is"),
+        (lambda t, x, y: training.LossScaler().load_state_dict({}), ValueError, "it lacks scale"),
+        (lambda t, x, y: training.Monitor().load_state_dict([]), TypeError, "state of a Monitor"),
+        (lambda t, x, y: training.Monitor().load_state_dict({}), ValueError, "it lacks every"),
+        (lambda t, x, y: DelayedScales(4).load_state_dict(None), TypeError, "delayed scales"),
+        (lambda t, x, y: training.Policy(overrides="x"), ValueError, "overrides must be"),
+        (lambda t, x, y: training.Policy(overrides={"a": 3}), ValueError, "overrides must be"),
+        (lambda t, x, y: training.Policy(overrides={3: {}}), ValueError, "overrides must be"),
+        (lambda t, x, y: training.Policy(overrides=5), ValueError, "overrides must be"),
+        (lambda t, x, y: training.Policy(loss_scale=[]), ValueError, r"such as 1024, got \[\]"),
+        (
+            lambda t, x, y: training.Settings(data=[]),
+            TypeError,
+            "data must be the name of a data set",
+        ),
+        (lambda t, x, y: training.Settings(data_dir=3), TypeError, "data_dir must be a folder"),
+        (lambda t, x, y: training.Settings(hidden=None), TypeError, "hidden must be a list"),
+        (lambda t, x, y: training.Checkpoint("a", seconds=-1), ValueError, "seconds must be"),
+        (lambda t, x, y: training.Checkpoint(5), TypeError, "the path of a file, got 5"),
+        (lambda t, x, y: t.load(None), TypeError, "the path of a file, got None"),
+        (lambda t, x, y: t.load(__file__), ValueError, "is no checkpoint of softfloat.training"),
+        (lambda t, x, y: training.Linear("a", 2), ValueError, "Linear: sizes must be positive"),
+        (lambda t, x, y: training.Linear(None, 2), ValueError, "Linear: sizes must be positive"),
+        (lambda t, x, y: training.Linear(math.nan, 2), ValueError, "Linear: sizes must be"),
+        (lambda t, x, y: training.Conv2d(2, 4, "x"), ValueError, "Conv2d: kernel: sizes must"),
+        (lambda t, x, y: training.Conv2d(2, 4, (3,)), ValueError, "size must be one number or two"),
+        (lambda t, x, y: training.Conv2d(2, 4, 3, groups=0), ValueError, "sizes must be positive"),
+        (lambda t, x, y: training.Conv2d(2, 4, 3, groups=3), ValueError, "groups must divide"),
+        (lambda t, x, y: training.Dropout("x"), TypeError, "rate must be a number"),
+        (lambda t, x, y: training.MaxPool2d("a"), ValueError, "MaxPool2d: sizes must be"),
+        (lambda t, x, y: training.BatchNorm("a"), ValueError, "BatchNorm: sizes must be"),
+        (
+            lambda t, x, y: training.BatchNorm(3, momentum=5),
+            ValueError,
+            r"momentum must lie in \[0",
+        ),
+        (lambda t, x, y: training.LayerNorm(3, epsilon=-1), ValueError, "epsilon must be"),
+        (lambda t, x, y: training.Residual(5), TypeError, "inner must be a Module"),
+        (lambda t, x, y: training.perceptron((8, "a")), ValueError, "layer: sizes must be"),
+        (lambda t, x, y: training.LossScaler().unscale(None), TypeError, "a list or a dict"),
+        (lambda t, x, y: training.LossScaler().update("x"), TypeError, "finite must be True"),
+        (lambda t, x, y: training.custom_policy(nothing=1), TypeError, "a policy has no 'nothing'"),
+        (lambda t, x, y: training.run_recipes("fp32"), TypeError, "recipes must be a list"),
+        (lambda t, x, y: training.run_recipes(epoch=1), TypeError, "unknown setting 'epoch'"),
+        (lambda t, x, y: training.train("fp32", settings={}), TypeError, "settings must be"),
+        (
+            lambda t, x, y: training.Dataset("d", None, y, x, y, 3),
+            TypeError,
+            "must be NumPy arrays, got NoneType",
+        ),
+        (
+            lambda t, x, y: training.Trainer(
+                training.Policy("p", overrides={"layr2": {"weights": None}}), (8, 5, 3)
+            ),
+            ValueError,
+            "overrides name 'layr2', which is no part of the network; known: layer1, relu1, layer2",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(call, error, message):
     x, y = np.ones((4, 8), np.float32), np.array([0, 1, 2, 1])
     with pytest.raises(error, match=message):
         call(training.Trainer(*TRAINER), x, y)
+
+
+# --- losses of one's own
+@pytest.mark.parametrize(
+    ("loss", "returned"),
+    [
+        (lambda z, y: 1.0, "float"),
+        (lambda z, y: (1.0, z, z), r"\(float, an array.*, an array"),
+        (lambda z, y: (z, z), r"\(an array of shape \(4, 3\)"),
+        (lambda z, y: ("x", z), r"\(str, an array"),
+        (lambda z, y: (1.0, z[:2]), r"\(float, an array of shape \(2, 3\)"),
+        (lambda z, y: (1.0, z.astype(int)), r"\(float, an array.*int64"),
+        (lambda z, y: (1.0, None), r"\(float, NoneType\)"),
+        (lambda z, y: None, "NoneType"),
+    ],
+)
+def test_a_loss_that_returns_the_wrong_kind_is_told_what_it_must(loss, returned):
+    trainer = training.Trainer(*TRAINER, loss=loss)
+    x, y = np.ones((4, 8), np.float32), np.array([0, 1, 2, 1])
+    message = rf"loss must return a number and its gradient.*shape \(4, 3\); it returned {returned}"
+    for call in (trainer.step, trainer.evaluate):
+        with pytest.raises(TypeError, match=message):
+            call(x, y)
+
+
+def test_a_loss_of_ones_own_is_used():
+    x, y = np.random.default_rng(9).random((4, 8), np.float32), np.array([0, 1, 2, 1])
+    own = training.Trainer(*TRAINER, loss=lambda z, y: training.softmax_cross_entropy(z, y), seed=1)
+    plain = training.Trainer(*TRAINER, seed=1)
+    assert own.step(x, y) == plain.step(x, y) and same_parameters(own, plain)
+
+
+def test_the_accuracy_of_a_regression_is_nan():
+    trainer, drawn = make("regression", "fp32")
+    loss, accuracy = trainer.evaluate(*drawn(0))
+    assert math.isfinite(loss) and math.isnan(accuracy)
+
+
+# --- states that are refused
+def test_a_state_that_is_refused_changes_nothing():
+    trainer, drawn = build(*RESUMED[1])
+    trainer.step(*drawn(0))
+    before = checkpoint._packed(trainer.state_dict(), [])
+    other, _ = build(*RESUMED[1])
+    other.step(*drawn(1))
+    other.step(*drawn(2))
+    good = other.state_dict()
+    for part, wrong in (
+        ("steps", -1), ("steps", "x"), ("parameters", None), ("buffers", []), ("optimizer", {}), ("scales", 7),
+        ("scales", {"head.output": np.zeros(3)}), ("monitor", {"every": 1}), ("scaler", {}),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError)):
+            trainer.load_state_dict({**good, part: wrong})
+        assert checkpoint._packed(trainer.state_dict(), []) == before, part
+    trainer.load_state_dict(good)
+    assert checkpoint._packed(trainer.state_dict(), []) == checkpoint._packed(good, [])
+
+
+# --- checkpoints of runs
+def test_a_training_run_goes_on_from_its_checkpoint_at_any_step(tmp_path):
+    digits = training.load_data("digits")
+    settings = training.Settings(epochs=2, hidden=(8,), batch=200, momentum=0.5, seed=3)
+    path, seen = tmp_path / "run.npz", []
+    whole = training.train("bfloat16_stochastic", digits, settings=settings)
+    for end in (1, 6, 7, 8, 13):  # seven steps in an epoch
+
+        def stop(name, step, steps, loss, end=end):
+            seen.append(step)
+            if step == end:
+                raise KeyboardInterrupt
+
+        keep = training.Checkpoint(path, seconds=0)
+        with pytest.raises(KeyboardInterrupt):
+            training.train(
+                "bfloat16_stochastic", digits, settings=settings, progress=stop, checkpoint=keep
+            )
+        assert path.exists()
+    again = training.train(
+        "bfloat16_stochastic", digits, settings=settings, progress=lambda n, s, *_: seen.append(s),
+        checkpoint=path,
+    )  # fmt: skip
+    # A step that was ended after it had been done, but before the next checkpoint, is done again.
+    assert seen == [1, *range(1, 7), 6, 7, 7, 8, *range(8, 14), 13, 14]
+    for key in ("accuracy", "loss", "curve", "counts", "histograms", "updates_lost_percent"):
+        assert getattr(again, key) == getattr(whole, key), key
+    assert not path.exists()
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_kept(tmp_path):
+    digits = training.load_data("digits")
+    settings = training.Settings(epochs=1, hidden=(8,), batch=200)
+    path = tmp_path / "run.npz"
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(
+            "fp32",
+            digits,
+            settings=settings,
+            progress=stop,
+            checkpoint=training.Checkpoint(path, 0),
+        )
+    kept = path.read_bytes()
+    fewer = training.Dataset("digits", digits.images[:600], digits.labels[:600],
+                             digits.test_images, digits.test_labels, 10)  # fmt: skip
+    for policy, data, changes, message in (
+        ("tf32", digits, {}, "the state has policy"),
+        ("fp32", digits, {"lr": 0.5}, "other settings or data; give another path"),
+        ("fp32", fewer, {}, "other settings or data"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            training.train(
+                policy, data, settings=dataclasses.replace(settings, **changes), checkpoint=path
+            )
+    assert path.read_bytes() == kept
+
+
+def test_checkpoints_are_rare_where_they_take_long(tmp_path, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: clock[0])
+
+    def slow(path, state):
+        clock[0] += 3.0
+        written.append(state)
+
+    written = []
+    monkeypatch.setattr(checkpoint, "save_state", slow)
+    keep = training.Checkpoint(tmp_path / "a", seconds=10)
+    for _ in range(1000):
+        clock[0] += 1.0
+        keep.offer(lambda: clock[0])
+    assert written[0] == 10.0 and len(written) == 1 + 990 // 150
+
+
+@pytest.mark.parametrize(
+    ("engine", "block", "allowed"),
+    [
+        ("b200_mxf8f6f4", 32, "powers of two, the values of float8_e8m0fnu"),
+        ("b200_nvfp4", 16, "values of float8_e4m3fn that are not negative"),
+    ],
+)
+def test_scales_of_blocks_are_told_what_they_may_be(engine, block, allowed):
+    a, ones = np.ones((1, 64), np.float32), np.ones((1, 64 // block), np.float32)
+    unit = sf.engines.presets()[engine]
+    with pytest.raises(ValueError, match=rf"{engine} takes scale_a as {allowed}; element \(0, 0\)"):
+        sf.matmul(a, a.T, sf.binary32, engine=unit, scale_a=-3.1 * ones, scale_b=ones.T)

@@ -106,6 +106,8 @@ def train(**options):
     for role in ROLES:
         if options[role] is not None:
             options[role] = read_tensor_format(options[role])
+    if options["product"] not in (None, "rounded", "exact"):
+        options["product"] = read_tensor_format(options["product"])
     try:
         from softfloat.training import train_command
 
@@ -361,12 +363,28 @@ def _add_train(app, option, json_option):
         accumulator: Annotated[
             str | None, role("Of every sum in a product; without: float32, by BLAS.")
         ] = None,
+        product: Annotated[
+            str | None,
+            role("With --accumulator: of each product, or exact; without: as the sums."),
+        ] = None,
+        block: Annotated[
+            int | None,
+            named("N", "With --accumulator: terms of a partial sum; without: all.", formats_panel),
+        ] = None,
         engine: Annotated[
             str | None, named("NAME", "Matrix unit that forms the products.", formats_panel)
         ] = None,
         rounding: Annotated[str | None, mode("Of all tensors; stochastic for one.")] = None,
         update_rounding: Annotated[
             str | None, mode("Of weight + change; without: as --rounding.")
+        ] = None,
+        kahan: Annotated[
+            bool | None,
+            option(
+                "--kahan",
+                text="Make up for what weight + change loses.",
+                rich_help_panel=formats_panel,
+            ),
         ] = None,
         saturate: Annotated[
             bool | None,
@@ -376,15 +394,33 @@ def _add_train(app, option, json_option):
             str | None,
             named("current", "Scale tensors to the range of formats; or delayed.", formats_panel),
         ] = None,
+        amax_history: Annotated[
+            int | None,
+            named("N", "Steps that delayed scaling looks back; without: 1024.", formats_panel),
+        ] = None,
+        margin: Annotated[
+            int | None,
+            named("N", "Scaled tensors stay 2**N below the end of the range.", formats_panel),
+        ] = None,
         loss_scale: Annotated[
             str | None, named("X", "A number such as 1024, or dynamic.", formats_panel)
+        ] = None,
+        overrides: Annotated[
+            list[str] | None,
+            option(
+                "--override",
+                metavar="TEXT",
+                text="For some layers: 'layer2 weights=fp32, errors=e5m2'.",
+                rich_help_panel=formats_panel,
+            ),
         ] = None,
         as_json: Annotated[bool, json_option] = False,
     ):
         """Train a network on images in low and mixed precision, and compare with fp32.
 
         Without options: six recipes on the digits of scikit-learn, one seed, a table and a figure.
-        Any option of the second block adds a recipe "custom" of these formats beside fp32.
+        Any option of the second block adds a recipe "custom" of these formats beside fp32. A
+        format may have a rounding of its own: --errors "e5m2 stochastic".
         """
         return train(**locals())
 

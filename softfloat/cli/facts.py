@@ -68,7 +68,10 @@ def read_format(text):
 
 
 def read_tensor_format(text):
-    """A format of `softfloat train`: as read_format, fp32, and fixed point: Q3.12, UQ8.0."""
+    """A format of `softfloat train`: as read_format, fp32, and fixed point: Q3.12, UQ8.0; or a pair with a rounding."""
+    words = text.split()
+    if len(words) == 2:
+        return read_tensor_format(words[0]), words[1]
     found = _FIXED.match(text.strip())
     if not found:
         return text if text.strip().lower() in ("none", "fp32") else read_format(text)

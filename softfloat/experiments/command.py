@@ -7,6 +7,7 @@ from pathlib import Path
 
 from softfloat.experiments.catalogue import EXPERIMENTS, FASHION, Options, experiment, means
 from softfloat.experiments.jobs import Store, run_jobs
+from softfloat.experiments.kinds import check_jobs
 from softfloat.experiments.sweep import (
     read_sweep,
     save_sweep,
@@ -16,8 +17,8 @@ from softfloat.experiments.sweep import (
 )
 from softfloat.training._extras import need
 from softfloat.training.command import INTERRUPTED
-from softfloat.training.data import DEBIAN_FASHION_MNIST
-from softfloat.training.report import environment, write_atomically
+from softfloat.training.data import DATASETS, DEBIAN_FASHION_MNIST
+from softfloat.training.report import check_folder, environment, write_atomically
 
 OUT = "softfloat-runs"
 FAILED = 1
@@ -29,7 +30,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 
     file : TOML, see softfloat.experiments.sweep.   out : folder; by default softfloat-runs and the sweep's name.
     processes : None for one on each core.   figure : whether to draw one, for which matplotlib is needed.
-    Runs that are in the folder already are not repeated.
+    Runs that are in the folder already are not repeated, and one that was ended goes on from its checkpoint.
     """
     need("rich", "softfloat sweep", "cli")
     if figure:
@@ -37,11 +38,8 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
     from rich.console import Console
 
     screen = Console(stderr=as_json, highlight=False)
-    try:
-        sweep = read_sweep(file)
-    except FileNotFoundError:
-        raise ValueError(f"there is no file {file}") from None
-    folder = Path(OUT) / sweep.name if out is None else Path(out)
+    sweep = read_sweep(file)
+    folder = _folder(out, sweep.name)
     ran = _run(screen, sweep.jobs, folder, processes)
     if ran is None:
         return INTERRUPTED
@@ -94,10 +92,15 @@ def reproduce_command(
         raise ValueError(f"--seeds must be in 1..1000, got {seeds}")
     chosen = list(EXPERIMENTS.values()) if name == "all" else [experiment(name)]
     options = Options(tuple(range(seeds)), quick, _data(data, data_dir, quick), data_dir, text)
+    # All of what is asked for is checked before the first of it runs.
+    jobs = {one.name: one.jobs(options) for one in chosen}
+    top = _folder(out, "reproduce")
+    folders = {n: top / n for n in jobs}
+    stores = {n: Store(folder) for n, folder in folders.items()}
+    check_jobs(job for n in jobs for job in jobs[n] if stores[n].get(job) is None)
     reports, code = [], 0
     for one in chosen:
-        folder = (Path(OUT) / "reproduce" if out is None else Path(out)) / one.name
-        report = _reproduce(screen, one, options, folder, processes, figure)
+        report = _reproduce(screen, one, jobs[one.name], folders[one.name], processes, figure)
         if report is None:
             return INTERRUPTED
         reports.append(report)
@@ -111,6 +114,8 @@ def reproduce_command(
 def _data(data, data_dir, quick):
     """Fashion-MNIST where it is, else the digits that come with scikit-learn."""
     if data is not None:
+        if data not in DATASETS:
+            raise ValueError(f"unknown data {data!r}; known: {', '.join(DATASETS)}")
         return data
     there = data_dir is not None or DEBIAN_FASHION_MNIST.is_dir()
     return FASHION if there and not quick else "digits"
@@ -130,9 +135,8 @@ def _list(screen, as_json):
     return 0
 
 
-def _reproduce(screen, one, options, folder, processes, figure):
+def _reproduce(screen, one, jobs, folder, processes, figure):
     """The report of one experiment as a dict, None after Ctrl-C."""
-    jobs = one.jobs(options)
     ran = _run(screen, jobs, folder, processes, one.name)
     if ran is None:
         return None
@@ -141,10 +145,12 @@ def _reproduce(screen, one, options, folder, processes, figure):
     for job, result in zip(jobs, results, strict=True):
         if result is not None:
             groups[job["recipe"]].append(with_shares(result))
-    setting = f"{one.setting(jobs[0])}; {len(options.seeds)} seed{'s' * (len(options.seeds) > 1)}"
+    seeds = len({job["seed"] for job in jobs})
+    setting = f"{one.setting(jobs[0])}; {seeds} seed{'s' * (seeds > 1)}"
     report = experiment_report(one, groups, setting, failed)
-    paths = [folder / "report.json"]
+    paths = [folder / "report.json", folder / "report.md"]
     write_atomically(paths[0], json.dumps(report, indent=1, allow_nan=False) + "\n")
+    write_atomically(paths[1], markdown(one, report))
     if figure and all(groups.values()):
         from softfloat.experiments.figures import experiment_figure
 
@@ -156,11 +162,16 @@ def _reproduce(screen, one, options, folder, processes, figure):
 
 
 def with_shares(result):
-    """A result with the share of errors that became zero, in percent of those that were not."""
-    errors = result.get("counts", {}).get("errors", {})
-    nonzero = errors.get("nonzero")
-    share = 100 * errors["flushed"] / nonzero if nonzero else 0.0
-    return {**result, "errors_flushed_percent": share}
+    """A result with the share of errors that became zero, of those that were not, and of logits at the range's end."""
+    counts = result.get("counts", {})
+    shares = {}
+    for name, role, what, of in (
+        ("errors_flushed_percent", "errors", "flushed", "nonzero"),
+        ("logits_clipped_percent", "logits", "saturated", "values"),
+    ):
+        found = counts.get(role, {})
+        shares[name] = 100 * found[what] / found[of] if found.get(of) else 0.0
+    return {**result, **shares}
 
 
 def experiment_report(one, groups, setting, failed=()):
@@ -184,13 +195,37 @@ def experiment_report(one, groups, setting, failed=()):
     }  # fmt: skip
 
 
+def markdown(one, report):
+    """The tables of a report as docs/experiments.md has them."""
+    heads = [heading for heading, _ in one.measures.values()]
+    rows = [(row["recipe"], *_cells(one, row)) for row in report["rows"]]
+    claims = [
+        (c["claim"], c["source"], c["ours"], "yes" if c["agrees"] else "**no**")
+        for c in report["claims"]
+    ]
+    lines = [f"{report['title']}: {report['setting']}."]
+    for heading, body in (
+        (("recipe", *heads), rows),
+        (("claim", "source", "ours", "agrees"), claims),
+    ):
+        lines += ["", f"| {' | '.join(heading)} |", "|" + "---|" * len(heading)]
+        lines += [f"| {' | '.join(row)} |" for row in body]
+    return "\n".join(lines) + "\n"
+
+
+def _cells(one, row):
+    ended = f" ({row['diverged']} diverged)" if row["diverged"] else ""
+    return [
+        shown_spread(row[m], digits) + ended * (i == 0)
+        for i, (m, (_, digits)) in enumerate(one.measures.items())
+    ]
+
+
 def _show(screen, one, report):
     heads = [heading for heading, _ in one.measures.values()]
     table = _table(f"{report['title']}\n{report['setting']}", ("recipe",), ("runs", *heads))
     for row in report["rows"]:
-        runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else str(row["runs"])
-        shown = [shown_spread(row[m], digits) for m, (_, digits) in one.measures.items()]
-        table.add_row(row["recipe"], runs, *shown)
+        table.add_row(row["recipe"], str(row["runs"]), *_cells(one, row))
     screen.print(table)
     beside = _table(
         "What the sources say, and our figures", ("claim", "source", "ours", "agrees"), ()
@@ -203,6 +238,14 @@ def _show(screen, one, report):
 
 
 # ---------------------------------------------------------------- both
+def _folder(out, name):
+    """Where results go: `out`, or a folder of that name among all runs."""
+    if out is None:
+        return Path(OUT) / name
+    check_folder(out)
+    return Path(out)
+
+
 def _run(screen, jobs, folder, processes, label="runs"):
     """(results, messages of failed runs), or None after Ctrl-C."""
     done = 0
@@ -220,7 +263,8 @@ def _run(screen, jobs, folder, processes, label="runs"):
         except KeyboardInterrupt:
             pass
     screen.print(
-        f"interrupted: {done} of {len(jobs)} runs are kept in {folder}; the same command goes on from there",
+        f"interrupted: {done} of {len(jobs)} runs are kept in {folder}; the same command goes on from there, and "
+        "repeats some seconds of a run that was begun",
         soft_wrap=True,
     )
     return None

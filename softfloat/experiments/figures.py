@@ -68,17 +68,21 @@ def _caption(figure, text, width):
 
 
 def _styles(names):
-    """{recipe: line style}: fp32 broad and grey, below all others, so that what lies on it can still be seen."""
+    """{recipe: line style}: fp32 broad and grey, the others narrower from one to the next.
+
+    So a curve that lies on an earlier one does not hide it.
+    """
     styles = iter(LINES * 9)
     found = {}
     for name in names:
         if name == _REFERENCE:
-            found[name] = {"color": _GREY, "linewidth": 6, "zorder": 1}
+            found[name] = {"color": _GREY, "linewidth": 7, "zorder": 1}
             continue
         colour, dash, marker = next(styles)
+        width = max(1.4, 4.0 - 0.65 * (len(found) - (_REFERENCE in found)))
         found[name] = {
-            "color": colour, "linestyle": dash, "linewidth": 1.8, "marker": marker, "markersize": 6,
-            "markeredgecolor": "white", "zorder": 2,
+            "color": colour, "linestyle": dash, "linewidth": width, "marker": marker,
+            "markersize": 4 + width, "markeredgecolor": "white", "zorder": 2,
         }  # fmt: skip
     return found
 

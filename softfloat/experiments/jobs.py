@@ -1,7 +1,7 @@
 """Runs as jobs: plain dicts, each done once, kept in a file of its own, and spread over processes.
 
 A job says everything that its result depends on; the name of the result's file is a checksum of the job and of the
-package's version. So a finished run is never repeated, and one that was killed leaves nothing.
+package's version. So a finished run is never repeated, and one that was killed goes on from its checkpoint, beside it.
 """
 
 import contextlib
@@ -15,8 +15,9 @@ from multiprocessing.connection import wait
 from pathlib import Path
 
 from softfloat import __version__, set_num_threads
-from softfloat.experiments.kinds import run_job
-from softfloat.training.report import write_atomically
+from softfloat.experiments.kinds import check_jobs, run_job
+from softfloat.training.checkpoint import Checkpoint
+from softfloat.training.report import check_folder, write_atomically
 
 RUNS = "runs"
 PAUSE = 0.2  # seconds between two messages of progress
@@ -29,10 +30,15 @@ def job_name(job):
 
 
 class Store:
-    """A folder of finished runs, one JSON file each."""
+    """A folder of finished runs, one JSON file each, and of the checkpoints of those at hand.
 
-    def __init__(self, folder):
+    seconds : of work between two checkpoints, see Checkpoint.   Raises ValueError where nothing can be written.
+    """
+
+    def __init__(self, folder, seconds=10.0):
         self.folder = Path(folder) / RUNS
+        self.seconds = seconds
+        check_folder(self.folder)
 
     def path(self, job):
         return self.folder / f"{job_name(job)}.json"
@@ -41,17 +47,25 @@ class Store:
         """The result of a job, None where there is none that can be read."""
         try:
             kept = json.loads(self.path(job).read_text(encoding="utf-8"))
-            return kept["result"] if kept["job"] == job else None
+            return kept["result"] if kept["job"] == json.loads(json.dumps(job)) else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def put(self, job, result):
         text = json.dumps({"job": job, "version": __version__, "result": result}, allow_nan=False)
         write_atomically(self.path(job), text + "\n")
+        self.checkpoint(job).remove()
+
+    def checkpoint(self, job):
+        """The Checkpoint of a job; a file that cannot be gone on from counts as none."""
+        path = self.folder / f"{job_name(job)}.checkpoint.npz"
+        return Checkpoint(path, self.seconds, strict=False)
 
 
 def run_jobs(jobs, store, *, processes=None, on_share=None, on_done=None):
     """Do every job that the store lacks; returns (results in the order of the jobs, messages of failed ones).
+
+    Raises ValueError or FileNotFoundError, before anything runs, if data that jobs need cannot be read.
 
     processes : None for one on each core; 1 works in this process.   on_share : called as on_share(index, share done).
     on_done : called as on_done(index, result) for every job, those that were kept too.
@@ -72,6 +86,7 @@ def run_jobs(jobs, store, *, processes=None, on_share=None, on_done=None):
         if result is None:
             first.setdefault(job_name(jobs[i]), i)
     missing = list(first.values())
+    check_jobs([jobs[i] for i in missing])
     count = min(processes or cores(), len(missing))
     work = _alone if count <= 1 else _together
     failed = work(jobs, missing, store, count, call)
@@ -107,11 +122,12 @@ def _alone(jobs, missing, store, count, call):
     failed = {}
     for i in missing:
         try:
-            result = run_job(jobs[i], lambda share, i=i: call.share(i, share))
+            share = lambda share, i=i: call.share(i, share)  # noqa: E731
+            result = run_job(jobs[i], share, store.checkpoint(jobs[i]))
+            store.put(jobs[i], result)
         except Exception as error:
             failed[i] = _message(jobs[i], error)
             continue
-        store.put(jobs[i], result)
         call.done(i, result)
     return failed
 
@@ -138,7 +154,7 @@ def _together(jobs, missing, store, count, call):
             )
     finally:
         for pipe, (process, _) in workers.items():
-            process.kill()  # at the end they wait for jobs; after Ctrl-C their run is lost anyway
+            process.kill()  # at the end they wait for jobs; after Ctrl-C there is their checkpoint
             process.join()
             pipe.close()
     return failed
@@ -184,7 +200,7 @@ def _worker(pipe, store):
         while True:
             job = pipe.recv()
             try:
-                result = run_job(job, _throttled(pipe))
+                result = run_job(job, _throttled(pipe), store.checkpoint(job))
                 store.put(job, result)
             except Exception as error:
                 pipe.send(("failed", _message(job, error)))

@@ -14,6 +14,8 @@ import numpy as np
 
 from softfloat.experiments.language import SYMBOLS, batch, network, symbols_of
 from softfloat.training.cast import Caster
+from softfloat.training.checkpoint import Checkpoint
+from softfloat.training.checks import state_of
 from softfloat.training.data import Dataset, load
 from softfloat.training.monitor import Monitor
 from softfloat.training.optimizers import SGD, AdamW
@@ -52,48 +54,66 @@ def dataset(name, data_dir, examples):
     return Dataset(whole.name, *first, whole.test_images, whole.test_labels, whole.classes)
 
 
-def run_job(job, progress=None):
-    """The result of a job, plain values ready for JSON. progress : called with the share done, in 0..1."""
-    progress = progress or (lambda share: None)
+def check_jobs(jobs):
+    """Read what the jobs train on, once: what is missing or broken is an error now, not after hours of work."""
+    wanted = [Settings(**job["settings"]) for job in jobs if job["kind"] == "images"]
+    for source in {(settings.data, settings.data_dir) for settings in wanted}:
+        load(*source)
+
+
+def run_job(job, progress=None, checkpoint=None):
+    """The result of a job, plain values ready for JSON.
+
+    progress : called with the share done, in 0..1.   checkpoint : a Checkpoint, for runs of more than seconds.
+    """
+    progress, checkpoint = progress or (lambda share: None), checkpoint or Checkpoint()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # what the warnings say, the result says
-        return KINDS[job["kind"]](job, progress)
+        return KINDS[job["kind"]](job, progress, checkpoint)
 
 
-def _images(job, progress):
+def _images(job, progress, checkpoint):
     settings = Settings(**job["settings"], seed=job["seed"])
     data = dataset(settings.data, settings.data_dir, job["examples"])
     share = lambda name, step, steps, loss: progress(step / steps)  # noqa: E731
     policy = policy_of(job["recipe"], job["policy"])
-    return train(policy, data, settings=settings, progress=share).to_dict()
+    run = train(policy, data, settings=settings, progress=share, checkpoint=checkpoint)
+    return run.to_dict()
 
 
 # ---------------------------------------------------------------- step by step
-def _stepwise(trainer, batches, steps, window, progress, evaluate):
+def _stepwise(trainer, batches, steps, window, progress, evaluate, checkpoint):
     """{status, message, curve, seconds, ...}: `steps` steps, their mean loss and `evaluate()` every `window` of them.
 
     batches : batches(step) gives (inputs, targets).
     """
-    found = {"status": "finished", "message": "", "curve": []}
-    losses, seconds = [], 0.0
+    kept = {"losses": [], "seconds": 0.0, "curve": []}  # with the trainer's, the state of the run
+
+    def take(state):
+        mine = state_of("a run", state["run"], kept)
+        trainer.load_state_dict(state["trainer"])
+        kept.update(mine)
+
+    checkpoint.resume(take)
+    found = {"status": "finished", "message": ""}
     try:
-        for step in range(steps):
+        for step in range(trainer.steps, steps):
+            checkpoint.offer(lambda: {"run": kept, "trainer": trainer.state_dict()})
             inputs, targets = batches(step)
             start = time.perf_counter()
-            losses.append(trainer.step(inputs, targets))
-            seconds += time.perf_counter() - start
+            kept["losses"].append(trainer.step(inputs, targets))
+            kept["seconds"] += time.perf_counter() - start
             progress((step + 1) / steps)
             if (step + 1) % window == 0:
-                point = {"step": step + 1, "loss": float(np.mean(losses)), **evaluate()}
-                found["curve"].append(
-                    {k: v if math.isfinite(v) else None for k, v in point.items()}
-                )
-                losses = []
+                point = {"step": step + 1, "loss": float(np.mean(kept["losses"])), **evaluate()}
+                kept["curve"].append({k: v if math.isfinite(v) else None for k, v in point.items()})
+                kept["losses"] = []
     except DivergenceError as error:
         found["status"], found["message"] = "diverged", str(error)
     monitor = trainer.monitor
     found |= {
-        "seconds": seconds,
+        "curve": kept["curve"],
+        "seconds": kept["seconds"],
         "steps": trainer.steps,
         "updates_lost_percent": monitor.lost_percent,
         "flushed_percent": monitor.percent("flushed"),
@@ -104,10 +124,18 @@ def _stepwise(trainer, batches, steps, window, progress, evaluate):
     return found | {k: v for k, v in last.items() if k != "step"} | {"lowest": lowest}
 
 
-def _successors(job, progress):
+def _symbols(job):
+    """The (training, held-out) symbols of the text that the job was made for."""
+    train_part, held_out, checksum = symbols_of(job["text"])
+    if checksum != job["checksum"]:
+        raise ValueError(f"{job['text'] or 'the text'} has changed since this job was made")
+    return train_part, held_out
+
+
+def _successors(job, progress, checkpoint):
     """The next character from the one before: one layer, one character in a step, plain SGD."""
     seed, count = job["seed"], len(SYMBOLS) + 1
-    symbols, held_out, _ = symbols_of(job["text"])
+    symbols, held_out = _symbols(job)
     policy, rows = policy_of(job["recipe"], job["policy"]), np.eye(count, dtype=np.float32)
     trainer = Trainer(
         policy, (count, count), optimizer=SGD(job["lr"]), seed=seed, monitor=Monitor()
@@ -123,12 +151,12 @@ def _successors(job, progress):
         inputs, targets = batch(symbols, seed, step, 1, 1)
         return rows[inputs[0]], targets[0]
 
-    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
+    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate, checkpoint)
 
 
-def _language(job, progress):
+def _language(job, progress, checkpoint):
     length, seed = job["length"], job["seed"]
-    symbols, held_out, _ = symbols_of(job["text"])
+    symbols, held_out = _symbols(job)
     model = network(job["width"], job["heads"], job["blocks"], length)
     policy = policy_of(job["recipe"], job["policy"])
     trainer = Trainer(
@@ -146,11 +174,14 @@ def _language(job, progress):
         return {"bits": loss / math.log(2), "accuracy": accuracy}
 
     batches = lambda step: batch(symbols, seed, step, job["batch"], length)  # noqa: E731
-    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate)
+    return _stepwise(trainer, batches, job["steps"], job["window"], progress, evaluate, checkpoint)
 
 
-def _updates(job, progress):
-    """`trials` weights of 1.0, each updated `steps` times by `change`: the optimizer's own code, no network."""
+def _updates(job, progress, checkpoint):
+    """`trials` weights of 1.0, each updated `steps` times by `change`: the optimizer's own code, no network.
+
+    A matter of seconds, which is done from the start again.
+    """
     policy = policy_of(job["recipe"], job["policy"])
     cast, optimizer = Caster(policy, job["seed"]), SGD(job["change"])
     key, gradient = "weight.value", np.full(job["trials"], -1.0, np.float32)

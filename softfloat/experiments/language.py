@@ -24,7 +24,13 @@ VALIDATION = 0.1  # share of the text, its end
 def read_text(path=None):
     """The text of a file, or of the modules at the top of the standard library in the order of their names."""
     if path is not None:
-        return Path(path).read_text(encoding="utf-8", errors="replace")[:LIMIT]
+        try:
+            return Path(path).read_text(encoding="utf-8", errors="replace")[:LIMIT]
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise ValueError(
+                f"cannot read {path}: {reason}; give a text file, or no --text for Python's own library"
+            ) from None
     parts, size = [], 0
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         if size >= LIMIT:

@@ -60,6 +60,10 @@ def read_sweep(path):
     """The Sweep that a TOML file describes. Raises ValueError that names what is wrong in it."""
     try:
         given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(
+            f"cannot read {path}: {error.strerror}; give a TOML file with recipes, seeds and settings"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is no TOML file: {error}") from None
     return sweep_of(given, Path(path).stem)
@@ -72,11 +76,7 @@ def sweep_of(given, name="sweep"):
     settings, grid = given.get("settings", {}), given.get("grid", {})
     _known("[settings]", settings, SETTINGS)
     _known("[grid]", grid, SETTINGS)
-    for key, values in grid.items():
-        if not isinstance(values, list) or not values:
-            raise ValueError(f"[grid] {key}: a list of values is needed, got {values!r}")
-        if key in settings:
-            raise ValueError(f"{key} stands in [settings] and in [grid]; keep one")
+    _check_grid(grid, settings)
     seeds = _seeds(given.get("seeds", 1))
     count = math.prod(map(len, grid.values())) * len(tables) * len(seeds)
     if count > MOST_RUNS:
@@ -88,9 +88,23 @@ def sweep_of(given, name="sweep"):
         for recipe, table in tables.items()
     ]
     name = given.get("name", name)
-    if not isinstance(name, str) or not name.strip(". ") or {"/", "\\"} & set(name):
+    named = isinstance(name, str) and name.isprintable() and name.strip(". ")
+    if not named or {"/", "\\"} & set(name):
         raise ValueError(f"name must be a text that can name a folder, got {name!r}")
     return Sweep(name, tuple(jobs), tuple(grid))
+
+
+def _check_grid(grid, settings):
+    for key, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise ValueError(f"[grid] {key}: a list of values is needed, got {values!r}")
+        if key in settings:
+            raise ValueError(f"{key} stands in [settings] and in [grid]; keep one")
+        # Twice the same run would count as two seeds; 8 and [8] are the same hidden layers.
+        same = [v if key == "examples" else getattr(Settings(**{key: v}), key) for v in values]
+        for i, value in enumerate(same):
+            if value in same[:i]:
+                raise ValueError(f"[grid] {key} has {values[i]!r} twice; keep one")
 
 
 def image_job(recipe, table, settings, seed):

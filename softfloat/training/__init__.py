@@ -19,7 +19,7 @@ has an accumulator or an engine, every product and every sum inside a layer.
 
 from softfloat.training.attention import MultiHeadAttention
 from softfloat.training.cast import Caster
-from softfloat.training.checkpoint import load_state, save_state
+from softfloat.training.checkpoint import Checkpoint, load_state, save_state
 from softfloat.training.command import train_command
 from softfloat.training.data import Dataset
 from softfloat.training.data import load as load_data
@@ -58,6 +58,7 @@ __all__ = [
     "AvgPool2d",
     "BatchNorm",
     "Caster",
+    "Checkpoint",
     "Conv2d",
     "Dataset",
     "DivergenceError",

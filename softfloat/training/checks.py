@@ -21,6 +21,18 @@ def count(name, value, low, high=None):
     return int(value)
 
 
+def state_of(what, state, keys):
+    """A state with these keys, as state_dict() gives it. Raises TypeError or ValueError."""
+    if not isinstance(state, dict):
+        raise TypeError(f"a state of {what} is a dict that state_dict() gave, got {state!r}")
+    missing = [key for key in keys if key not in state]
+    if missing:
+        raise ValueError(
+            f"this is no state of {what}: it lacks {', '.join(missing)}; give what state_dict() gave"
+        )
+    return state
+
+
 def batch_of(what, values, kinds):
     """A batch as an array of numbers of these kinds, of one or more rows. Raises TypeError or ValueError."""
     found = np.asarray(values)

@@ -4,35 +4,18 @@ import json
 import sys
 import warnings
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 from softfloat.training._extras import need
+from softfloat.training.policy import Policy
 from softfloat.training.presets import DEFAULT_RECIPES, as_policy, custom_policy
-from softfloat.training.report import save_report
+from softfloat.training.report import check_folder, save_report
 from softfloat.training.run import run_recipes
 
 OUT = "softfloat-runs"
 FIGURE = "training.png"
-FORMAT_OPTIONS = (
-    "weights",
-    "activations",
-    "logits",
-    "errors",
-    "weight_gradients",
-    "optimizer",
-    "update",
-    "master",
-    "product",
-    "accumulator",
-    "block",
-    "engine",
-    "kahan",
-    "rounding",
-    "update_rounding",
-    "saturate",
-    "scaling",
-    "loss_scale",
-)
+FORMAT_OPTIONS = tuple(f.name for f in fields(Policy) if f.name not in ("name", "source"))
 INTERRUPTED = 130  # the exit status of a program ended by Ctrl-C
 
 
@@ -59,9 +42,8 @@ def train_command(
     out : folder of the results.   as_json : print the list of runs as JSON, all else on stderr.
     figure : True, or a function of (report, path) that draws; False or None: no figure, and then
         matplotlib is not needed.
-    formats : weights, activations, logits, errors, weight_gradients, optimizer, update, master,
-        product, accumulator, block, engine, kahan, rounding, update_rounding, saturate, scaling,
-        loss_scale: as in Policy. Any of them adds a recipe "custom", by default beside fp32 alone.
+    formats : every field of Policy but its name and source. Any of them adds a recipe "custom", by
+        default beside fp32 alone. overrides may be strings for `read_override`.
     Raises ValueError for options without meaning, ImportError that names the missing extra.
     """
     need("rich", "softfloat train", "cli")
@@ -70,6 +52,7 @@ def train_command(
     from rich.console import Console
 
     policies = chosen_policies(recipes, formats)
+    check_folder(out)
     screen = Console(stderr=as_json, soft_wrap=False)
     out = Path(out)
     settings = {
@@ -104,12 +87,40 @@ def chosen_policies(recipes=None, formats=None):
     unknown = sorted(set(given) - set(FORMAT_OPTIONS))
     if unknown:
         raise TypeError(f"unknown option {unknown[0]!r}; known: {', '.join(FORMAT_OPTIONS)}")
+    overrides = given.get("overrides")
+    if isinstance(overrides, (list, tuple)) and all(isinstance(o, str) for o in overrides):
+        given["overrides"] = [read_override(text) for text in overrides]
     if isinstance(recipes, str):
         recipes = [name for name in recipes.split(",") if name.strip()]
+        if not recipes:
+            raise ValueError("no recipe is named; give names with commas between, or leave it out")
     if not recipes:
         recipes = ["fp32"] if given else DEFAULT_RECIPES
     policies = [as_policy(recipe) for recipe in recipes]
     return [*policies, custom_policy(**given)] if given else policies
+
+
+def read_override(text):
+    """(pattern, {field: value}) from "PATTERN FIELD=VALUE, FIELD=VALUE": what holds for the layers that match.
+
+    >>> read_override("layer2 weights=none, errors=e5m2 stochastic, block=64")
+    ('layer2', {'weights': 'none', 'errors': 'e5m2 stochastic', 'block': 64})
+    """
+    pattern, _, rest = text.strip().partition(" ")
+    pairs = [part.partition("=") for part in rest.split(",")]
+    if not all(name.strip() and sign and value.strip() for name, sign, value in pairs):
+        raise ValueError(
+            f"an override is PATTERN FIELD=VALUE, more with commas, such as 'layer2 weights=fp32', got {text!r}"
+        )
+    return pattern, {name.strip(): _value(name.strip(), value.strip()) for name, _, value in pairs}
+
+
+def _value(name, text):
+    """The value of a field of Policy that a command line writes."""
+    truth = {"true": True, "false": False}
+    if name in ("kahan", "saturate") and text.lower() in truth:
+        return truth[text.lower()]
+    return int(text) if name == "block" and text.isdigit() else text
 
 
 def _sizes(hidden):

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from softfloat.training._extras import need
+from softfloat.training.checks import count
 
 DATASETS = ("digits", "fashion-mnist")
 # Where Debian's package dataset-fashion-mnist puts its files.
@@ -32,6 +33,13 @@ class Dataset:
     classes: int
 
     def __post_init__(self):
+        parts = (self.images, self.labels, self.test_images, self.test_labels)
+        if not all(isinstance(part, np.ndarray) for part in parts):
+            raise TypeError(
+                f"{self.name}: images and labels must be NumPy arrays, got "
+                f"{', '.join(type(part).__name__ for part in parts)}"
+            )
+        count("classes", self.classes, 1)
         for part, images, labels in (
             ("training", self.images, self.labels),
             ("test", self.test_images, self.test_labels),

@@ -7,6 +7,7 @@ once; what only selects, moves or negates values (ReLU, MaxPool2d, Flatten) has 
 
 import numpy as np
 
+from softfloat.training.checks import real
 from softfloat.training.kernels import gated
 from softfloat.training.words import uniform
 
@@ -119,8 +120,15 @@ class Conv2d(Module):
     op = "conv2d"
 
     def __init__(self, inputs, outputs, size, stride=1, padding=0, dilation=1, groups=1, bias=True):
-        check_sizes("Conv2d", inputs, outputs)
+        inputs, outputs, groups = check_sizes("Conv2d", inputs, outputs, groups)
+        if inputs % groups or outputs % groups:
+            raise ValueError(
+                f"Conv2d: groups must divide inputs and outputs, got {groups} for {inputs} and {outputs}"
+            )
         size = (size, size) if np.ndim(size) == 0 else tuple(size)
+        if len(size) != 2:
+            raise ValueError(f"Conv2d: size must be one number or two, got {size}")
+        size = check_sizes("Conv2d: kernel", *size)
         self.shape = (outputs, inputs // groups, *size)
         self.geometry = {
             "stride": stride, "padding": padding, "dilation": dilation, "groups": groups,
@@ -272,7 +280,7 @@ class Dropout(Module):
     op = "dropout"
 
     def __init__(self, rate=0.5):
-        if not 0 <= rate < 1:
+        if not 0 <= real("rate", rate) < 1:
             raise ValueError(f"rate must lie in [0, 1), got {rate!r}")
         self.rate = float(rate)
 
@@ -345,6 +353,8 @@ class Residual(Module):
     op = "residual"
 
     def __init__(self, inner):
+        if not isinstance(inner, Module):
+            raise TypeError(f"Residual: inner must be a Module, got {inner!r}")
         self.inner = inner
 
     def children(self):
@@ -367,8 +377,10 @@ def has_parameters(module):
 
 def check_sizes(name, *sizes):
     """The sizes as integers; ValueError for one that is no positive integer."""
-    if any(isinstance(n, bool) or int(n) != n or n < 1 for n in sizes):
-        raise ValueError(f"{name}: sizes must be positive integers, got {sizes}")
+    for n in sizes:
+        number = isinstance(n, (int, float, np.number)) and not isinstance(n, bool)
+        if not number or not n >= 1 or int(n) != n:
+            raise ValueError(f"{name}: sizes must be positive integers, got {sizes}")
     return tuple(int(n) for n in sizes)
 
 

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from softfloat.training.checks import state_of
 from softfloat.training.kernels import (
     COUNTED,
     FLUSHED,
@@ -63,7 +64,8 @@ class Account:
 
     role : of the tensor.   range : `range_of` its format, None if it is not rounded.   values : elements so far.
     counts : of nonzero, flushed, saturated and overflowed elements, in the order of softfloat.training.kernels.
-    histogram, unscaled : (256,) exponents before rounding, with the loss scale and without.
+    histogram, unscaled : (256,) exponents before rounding, with the loss scale and without.   latest : those of the
+        last step that was sampled, with the loss scale.
     signal, noise : sums of squares of sampled values and of their changes.   updates, lost : as in Monitor.
     """
 
@@ -74,6 +76,7 @@ class Account:
         self.counts = np.zeros(COUNTED, np.int64)
         self.histogram = np.zeros(BINS, np.int64)
         self.unscaled = np.zeros(BINS, np.int64)
+        self.latest = np.zeros(BINS, np.int64)
         self.signal = self.noise = 0.0
         self.updates = self.lost = 0
         self.ends = {}  # magnitudes of the range's two ends, as bits, by scale
@@ -162,7 +165,9 @@ class Monitor:
     def _look(self, account, name, before, after, step, loss_scale, earlier):
         x, y = (np.ascontiguousarray(a).reshape(-1) for a in (before, after))
         stride = _stride(x.size)
-        count_exponents(x, stride, 1.0, account.histogram)
+        account.latest = np.zeros(BINS, np.int64)
+        count_exponents(x, stride, 1.0, account.latest)
+        account.histogram += account.latest
         if account.role == "errors":
             count_exponents(x, stride, loss_scale, account.unscaled)
         signal, noise = signal_and_noise(x, y, stride)
@@ -251,7 +256,8 @@ class Monitor:
     # ---------------------------------------------------------------- state
     def state_dict(self):
         """The whole account, so that a resumed run goes on counting."""
-        held = ("role", "range", "values", "counts", "histogram", "unscaled", "signal", "noise")
+        held = ("role", "range", "values", "counts", "signal", "noise")
+        held = (*held, "histogram", "unscaled", "latest")
         tensors = {
             name: {f: getattr(a, f) for f in (*held, "updates", "lost")}
             for name, a in self.tensors.items()
@@ -260,6 +266,8 @@ class Monitor:
         return {"every": self.every, "tensors": tensors, "ratios": self.ratios, "record": rows}
 
     def load_state_dict(self, state):
+        """Go on from a state of `state_dict`."""
+        state_of("a Monitor", state, ("every", "tensors", "ratios", "record"))
         self.every = int(state["every"])
         self.ratios = np.array(state["ratios"], np.int64)
         self.record = collections.deque(map(tuple, state["record"]), maxlen=self.record.maxlen)

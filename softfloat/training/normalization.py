@@ -7,17 +7,17 @@ Sources: Ioffe and Szegedy, Batch Normalization (2015); Ba, Kiros and Hinton, La
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from softfloat.training.layers import Module
+from softfloat.training.checks import real
+from softfloat.training.layers import Module, check_sizes
 
 
 class _Pool2d(Module):
     """Windows of `size` places, `stride` (by default size) apart, without padding: (n, c, h, w) to (n, c, h', w')."""
 
     def __init__(self, size, stride=None):
-        if int(size) != size or size < 1 or (stride is not None and stride < 1):
-            raise ValueError(f"size and stride must be positive integers, got {size}, {stride}")
-        self.size = int(size)
-        self.stride = self.size if stride is None else int(stride)
+        self.size, self.stride = check_sizes(
+            type(self).__name__, size, size if stride is None else stride
+        )
 
     def _windows(self, x):
         """(n, c, h', w', size * size), a copy."""
@@ -78,10 +78,10 @@ class _Normalization(Module):
     """y = gain * (x - mean) / sqrt(variance + epsilon) + bias. Parameters gain and bias, of the layer's width."""
 
     def __init__(self, width, epsilon=1e-5):
-        if int(width) != width or width < 1:
-            raise ValueError(f"the width must be a positive integer, got {width!r}")
-        self.width = int(width)
-        self.epsilon = float(epsilon)
+        (self.width,) = check_sizes(type(self).__name__, width)
+        self.epsilon = real("epsilon", epsilon)
+        if not 0 <= self.epsilon < np.inf:
+            raise ValueError(f"epsilon must be a number >= 0, got {epsilon!r}")
 
     def initial(self, words):
         return {"gain": np.ones(self.width, np.float32), "bias": np.zeros(self.width, np.float32)}
@@ -134,7 +134,9 @@ class BatchNorm(_Normalization):
 
     def __init__(self, width, epsilon=1e-5, momentum=0.1):
         super().__init__(width, epsilon)
-        self.momentum = float(momentum)
+        self.momentum = real("momentum", momentum)
+        if not 0 <= self.momentum <= 1:
+            raise ValueError(f"momentum must lie in [0, 1], got {momentum!r}")
 
     def buffers(self):
         return {"mean": np.zeros(self.width), "variance": np.ones(self.width)}

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from softfloat.training.checks import real
+from softfloat.training.checks import count, real, state_of
 
 
 class Optimizer:
@@ -73,12 +73,18 @@ class Optimizer:
         return {"kind": type(self).__name__, "steps": self.steps, "lr": self.lr, "state": slots}
 
     def load_state_dict(self, state):
-        if state["kind"] != type(self).__name__:
-            raise ValueError(f"this is the state of {state['kind']}, not of {type(self).__name__}")
-        self.steps, self.lr = int(state["steps"]), float(state["lr"])
-        self.state = {
-            name: {k: np.array(v) for k, v in held.items()} for name, held in state["state"].items()
+        """Go on from a state. Raises ValueError if it belongs to another kind of optimizer."""
+        own = type(self).__name__
+        state_of("an optimizer", state, ("kind", "steps", "lr", "state"))
+        if state["kind"] != own:
+            raise ValueError(f"this is the state of {state['kind']}, not of {own}")
+        slots = state_of(f"the slots of {own}", state["state"], ())
+        slots = {
+            name: {k: np.array(v) for k, v in state_of(f"the slot {name}", held, ()).items()}
+            for name, held in slots.items()
         }
+        steps, lr = count("steps", state["steps"], 0), real("lr", state["lr"])
+        self.steps, self.lr, self.state = steps, lr, slots
 
 
 class SGD(Optimizer):

@@ -72,7 +72,8 @@ class Policy:
     source : where the recipe comes from.
 
     Formats are what `as_format` takes, FixedPoint, "Q3.12", its label (3 bits before and 12 after the point), and pairs
-    (format, rounding), where the rounding is one of the role's own. Raises ValueError for what has no meaning.
+    (format, rounding), where the rounding is one of the role's own; as a string "e5m2 stochastic". Raises ValueError
+    for what has no meaning.
 
     >>> policy = Policy("mine", weights="bfloat16", master="binary32", overrides={"head": {"weights": None}})
     >>> policy.stored.label, policy.at("head").weights
@@ -116,6 +117,8 @@ class Policy:
             put(name, str(as_rounding(getattr(self, name))))
         put("engine", _as_engine(self.engine))
         put("loss_scale", _as_loss_scale(self.loss_scale))
+        for name in ("scaling", "block"):
+            put(name, _none(getattr(self, name)))
         self._check_numbers()
         self._check_meaning()
         put("overrides", self._checked_overrides())
@@ -151,20 +154,32 @@ class Policy:
                 "in float32 and are not rounded one by one"
             )
 
-    def _checked_overrides(self):
+    def _override_pairs(self):
+        """[(pattern, {field: value})], from a dict of dicts or from pairs of them, as `overrides` itself holds them."""
         given = self.overrides
-        pairs = given.items() if isinstance(given, dict) else given
+        try:
+            pairs = list(given.items() if isinstance(given, dict) else given)
+            found = [(pattern, dict(changes)) for pattern, changes in pairs]
+        except (TypeError, ValueError):
+            found = None
+        if found is None or not all(isinstance(pattern, str) for pattern, _ in found):
+            raise ValueError(
+                f"policy {self.name!r}: overrides must be {{pattern: {{field: value}}}} with names of layers for "
+                f'patterns, such as {{"layer2": {{"weights": None}}}}, got {given!r}'
+            )
+        return found
+
+    def _checked_overrides(self):
         known = [f.name for f in fields(self) if f.name not in _COMMON]
         checked = []
-        for pattern, changes in pairs:
-            changes = dict(changes)
+        for pattern, changes in self._override_pairs():
             for name in changes:
                 if name not in known:
                     raise ValueError(
                         f"policy {self.name!r}: {name!r} cannot be set for {pattern!r} alone; known: {', '.join(known)}"
                     )
             one = replace(self, overrides=(), **changes)  # which checks them
-            checked.append((str(pattern), tuple((name, getattr(one, name)) for name in changes)))
+            checked.append((pattern, tuple((name, getattr(one, name)) for name in changes)))
         return tuple(checked)
 
     def at(self, module, op=None):
@@ -273,6 +288,9 @@ def _carrier(value):
 
 
 def _as_spec(value):
+    value = _none(value)
+    if isinstance(value, str) and len(value.split()) == 2:
+        value = value.split()  # as a label has it
     if isinstance(value, (tuple, list)):
         if len(value) != 2:
             raise ValueError(
@@ -296,7 +314,13 @@ def _as_tensor_format(value):
     return as_format(value)
 
 
+def _none(value):
+    """None for the string that files and command lines have in its place."""
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
 def _as_engine(value):
+    value = _none(value)
     if value is None:
         return None
     from softfloat import engines  # many presets: loaded by those who ask for one
@@ -314,11 +338,10 @@ def _as_engine(value):
 
 
 def _as_loss_scale(value):
-    if value is None or value == "dynamic":
+    given, value = value, _none(value)
+    if value is None or (isinstance(value, str) and value == "dynamic"):
         return value
     if isinstance(value, str):
-        if value.strip().lower() == "none":
-            return None
         try:
             value = float(value)
         except ValueError:
@@ -326,5 +349,7 @@ def _as_loss_scale(value):
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         value = float("nan")
     if not 0 < value < float("inf"):
-        raise ValueError('loss_scale must be None, "dynamic" or a positive number such as 1024')
+        raise ValueError(
+            f'loss_scale must be None, "dynamic" or a positive number such as 1024, got {given!r}'
+        )
     return float(value)

@@ -6,7 +6,7 @@ Revisiting BFloat16 Training (2020); Micikevicius et al., FP8 Formats for Deep L
 Engine (delayed scaling).
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from softfloat.formats import as_format
 from softfloat.training.policy import PASSES, ROLES, Policy
@@ -93,6 +93,10 @@ def custom_policy(name="custom", **options):
     update the weights; update_rounding the rounding.
     """
     given = {key: value for key, value in options.items() if value is not None}
+    known = [f.name for f in fields(Policy) if f.name != "name"]
+    for key in given:
+        if key not in known:
+            raise TypeError(f"a policy has no {key!r}; known: {', '.join(known)}")
     given.setdefault("logits", given.get("activations"))
     if "master" not in given:
         for role in ("optimizer", "update"):

@@ -45,6 +45,32 @@ def write_atomically(path, content):
         raise
 
 
+def check_folder(path):
+    """Raise ValueError unless files can be written into this folder, or it can be made. Nothing is made here."""
+    folder = Path(path)
+    try:
+        if not str(path):
+            raise ValueError("the name is empty")
+        there = next(p for p in (folder, *folder.absolute().parents) if _there(p))
+        reason = None if there.is_dir() else f"{there} is no folder"
+        if reason is None and not os.access(there, os.W_OK | os.X_OK):
+            reason = f"{there} cannot be written to"
+    except (OSError, ValueError) as error:  # a name too long, or one with a NUL
+        reason = getattr(error, "strerror", None) or str(error)
+    if reason:
+        raise ValueError(
+            f"results cannot be written to {str(path)!r}: {reason}; give a folder with --out"
+        )
+
+
+def _there(path):
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
 def environment():
     """Versions that a result may depend on."""
     versions = {"python": platform.python_version(), "machine": platform.machine()}

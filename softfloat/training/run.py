@@ -6,15 +6,18 @@ of the seed.
 
 import contextlib
 import math
+import os
 import time
 import warnings
-from dataclasses import asdict, dataclass, field
+import zlib
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
-from softfloat.training.checks import count
-from softfloat.training.data import Dataset, load
+from softfloat.training.checkpoint import Checkpoint
+from softfloat.training.checks import count, state_of
+from softfloat.training.data import DATASETS, Dataset, load
 from softfloat.training.monitor import BIAS, Monitor, range_of
 from softfloat.training.optimizers import SGD
 from softfloat.training.policy import ROLES
@@ -43,7 +46,15 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self):
+        if not isinstance(self.data, str):
+            raise TypeError(
+                f"data must be the name of a data set, {' or '.join(DATASETS)}, got {self.data!r}"
+            )
+        if self.data_dir is not None and not isinstance(self.data_dir, (str, os.PathLike)):
+            raise TypeError(f"data_dir must be a folder's path, got {self.data_dir!r}")
         hidden = (self.hidden,) if isinstance(self.hidden, (int, np.integer)) else self.hidden
+        if not isinstance(hidden, (tuple, list)):
+            raise TypeError(f"hidden must be a list of sizes, such as [64], got {hidden!r}")
         object.__setattr__(
             self, "hidden", tuple(count("a size in hidden", h, 1, 1 << 20) for h in hidden)
         )
@@ -159,52 +170,102 @@ def _consequence(exponent):
     )
 
 
-def train(policy, data="digits", *, settings=None, progress=None):
+def train(policy, data="digits", *, settings=None, progress=None, checkpoint=None):
     """Train one recipe. Returns a Run; a loss that is not finite ends it with status "diverged".
 
     policy : Policy or its name.   data : Dataset or its name.   settings : Settings.
     progress : called as progress(name, step, steps, loss) after every step.
+    checkpoint : a Checkpoint, or the path of one: a run that was ended goes on from there, with the
+        bits that it would have had. The file is deleted at the end.
     """
     policy = as_policy(policy)
     settings = Settings() if settings is None else settings
+    if not isinstance(settings, Settings):
+        raise TypeError(f"settings must be training.Settings(...) or None, got {settings!r}")
     data = data if isinstance(data, Dataset) else load(data, settings.data_dir)
-    return _train(policy, data, settings, progress)
+    if not isinstance(checkpoint, Checkpoint):
+        checkpoint = Checkpoint(checkpoint)
+    run = _train(policy, data, settings, progress, checkpoint)
+    checkpoint.remove()
+    return run
 
 
-def _train(policy, data, settings, progress):
-    monitor = Monitor()
-    make = lambda watch: Trainer(  # noqa: E731
+def _train(policy, data, settings, progress, checkpoint):
+    make = lambda: Trainer(  # noqa: E731
         policy, _sizes(data, settings), lr=settings.lr, momentum=settings.momentum,
-        seed=settings.seed, monitor=watch,
+        seed=settings.seed, monitor=Monitor(),
     )  # fmt: skip
     batch = min(settings.batch, len(data.labels))
-    _warm_up(make(Monitor()), data, batch)
-    trainer = make(monitor)
-    per_epoch = len(data.labels) // batch
+    _warm_up(make(), data, batch)
+    trainer = make()
     run = Run(policy.name, formats=_plain(policy.labels()), settings=_plain(asdict(settings)))
+    loop = _Loop(run, trainer, data, settings, checkpoint)
+    checkpoint.resume(loop.take)
     try:
-        for epoch in range(settings.epochs):
-            order = permutation(raw_words(settings.seed, ORDER, epoch), len(data.labels))
-            total = 0.0
-            for k in range(per_epoch):
-                chosen = order[k * batch : (k + 1) * batch]
-                images, labels = data.images[chosen], data.labels[chosen]
-                start = time.perf_counter()
-                loss = trainer.step(images, labels)
-                run.seconds += time.perf_counter() - start
-                total += loss
-                if progress is not None:
-                    progress(policy.name, trainer.steps, per_epoch * settings.epochs, loss)
-            test_loss, accuracy = trainer.evaluate(data.test_images, data.test_labels)
-            run.loss, run.accuracy = total / per_epoch, accuracy
-            run.curve.append(
-                {"epoch": epoch + 1, "loss": run.loss, "test_loss": test_loss, "accuracy": accuracy}
-            )
+        while trainer.steps < loop.per_epoch * settings.epochs:
+            loop.epoch(batch, progress)
     except DivergenceError as error:
         run.status, run.message = "diverged", f"{policy.name} {error}"
         run.loss = run.accuracy = math.nan
-    _close_account(run, trainer, monitor)
+    _close_account(run, trainer, trainer.monitor)
     return run
+
+
+class _Loop:
+    """A run at one of its steps, the trainer's: what the epoch at hand has summed up, and the state of all of it."""
+
+    def __init__(self, run, trainer, data, settings, checkpoint):
+        self.run, self.trainer, self.data, self.settings = run, trainer, data, settings
+        self.checkpoint = checkpoint
+        self.per_epoch = len(data.labels) // min(settings.batch, len(data.labels))
+        self.total = 0.0  # losses of the epoch so far
+        self.task = None
+
+    def epoch(self, batch, progress):
+        """The steps of an epoch that are left, and its point of the curve."""
+        run, trainer, data = self.run, self.trainer, self.data
+        epoch, done = divmod(trainer.steps, self.per_epoch)
+        order = permutation(raw_words(self.settings.seed, ORDER, epoch), len(data.labels))
+        for k in range(done, self.per_epoch):
+            self.checkpoint.offer(self.state)
+            chosen = order[k * batch : (k + 1) * batch]
+            images, labels = data.images[chosen], data.labels[chosen]
+            start = time.perf_counter()
+            loss = trainer.step(images, labels)
+            run.seconds += time.perf_counter() - start
+            self.total += loss
+            if progress is not None:
+                steps = self.per_epoch * self.settings.epochs
+                progress(run.policy, trainer.steps, steps, loss)
+        test_loss, run.accuracy = trainer.evaluate(data.test_images, data.test_labels)
+        run.loss, self.total = self.total / self.per_epoch, 0.0
+        point = {"epoch": epoch + 1, "loss": run.loss, "test_loss": test_loss}
+        run.curve.append({**point, "accuracy": run.accuracy})
+
+    def _task(self):
+        """What a checkpoint must agree on with a run that goes on from it, beside the trainer's own."""
+        if self.task is None:
+            sums = [
+                zlib.crc32(np.ascontiguousarray(a)) for a in (self.data.images, self.data.labels)
+            ]
+            self.task = {"settings": self.run.settings, "data": sums}
+        return self.task
+
+    def state(self):
+        run = self.run
+        kept = {"total": self.total, "seconds": run.seconds, "curve": run.curve}
+        return {"run": kept, "task": self._task(), "trainer": self.trainer.state_dict()}
+
+    def take(self, state):
+        state_of("a run", state, ("run", "task", "trainer"))
+        if state["task"] != self._task():
+            raise ValueError(
+                f"{self.checkpoint.path} is the checkpoint of a run with other settings or data; give another path"
+            )
+        kept = state_of("a run's sums", state["run"], ("total", "seconds", "curve"))
+        self.trainer.load_state_dict(state["trainer"])
+        self.total, self.run.seconds = kept["total"], kept["seconds"]
+        self.run.curve = list(kept["curve"])
 
 
 def _sizes(data, settings):
@@ -253,6 +314,12 @@ def run_recipes(recipes=None, *, progress=None, on_run=None, **settings):
     Ctrl-C ends the run at hand; the Report then holds those that finished, and `interrupted` is
     True.
     """
+    if isinstance(recipes, str) or not (recipes is None or hasattr(recipes, "__iter__")):
+        raise TypeError(f"recipes must be a list of names and Policies, got {recipes!r}")
+    unknown = sorted(set(settings) - {f.name for f in fields(Settings)})
+    if unknown:
+        known = ", ".join(f.name for f in fields(Settings))
+        raise TypeError(f"unknown setting {unknown[0]!r}; known: {known}")
     policies = [as_policy(r) for r in (DEFAULT_RECIPES if recipes is None else recipes)]
     names = [policy.name for policy in policies]
     if not names or len(set(names)) != len(names):

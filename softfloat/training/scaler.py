@@ -13,7 +13,7 @@ import warnings
 
 import numpy as np
 
-from softfloat.training.checks import count, real
+from softfloat.training.checks import count, real, state_of
 
 MINIMUM = 2.0**-14
 FLOAT32_MAX = float(np.finfo(np.float32).max)
@@ -69,6 +69,8 @@ class LossScaler:
             are multiplied by the scale's reciprocal, a float32: exact for a power of two.
         """
         named = isinstance(gradients, dict)
+        if not named and not isinstance(gradients, (list, tuple)):
+            raise TypeError(f"gradients must be a list or a dict of arrays, got {gradients!r}")
         values = list(gradients.values()) if named else list(gradients)
         finite = all(bool(np.isfinite(g).all()) for g in values)
         with np.errstate(all="ignore"):
@@ -78,6 +80,8 @@ class LossScaler:
 
     def update(self, finite):
         """Tell, at every step, whether its gradients were finite; if not, the step is skipped."""
+        if not isinstance(finite, (bool, np.bool_)):
+            raise TypeError(f"finite must be True or False, got {finite!r}")
         if not finite:
             self.skipped += 1
             self.growth_tracker = 0
@@ -124,17 +128,15 @@ class LossScaler:
     def load_state_dict(self, state):
         """Take over a state of this class, or one of torch.amp.GradScaler."""
         wanted = ("scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker")
-        missing = [key for key in wanted if key not in state]
-        if missing:
-            raise ValueError(f"this is no state of a loss scaler: it lacks {', '.join(missing)}")
+        state_of("a loss scaler", state, wanted)
         loaded = LossScaler(
             *(state[key] for key in wanted[:4]),
             dynamic=state.get("dynamic", True),
             minimum=state.get("minimum", self.minimum),
         )
-        loaded.growth_tracker = int(state["_growth_tracker"])
-        loaded.skipped = int(state.get("skipped", 0))
-        loaded.floor_hits = int(state.get("floor_hits", 0))
+        loaded.growth_tracker = count("_growth_tracker", state["_growth_tracker"], 0)
+        loaded.skipped = count("skipped", state.get("skipped", 0), 0)
+        loaded.floor_hits = count("floor_hits", state.get("floor_hits", 0), 0)
         self.__dict__.update(loaded.__dict__)
 
     def __repr__(self):

@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from softfloat.training.checks import state_of
+
 LARGEST_SHIFT = 60  # of a tensor scale, up or down: float32 has room for that and back
 
 
@@ -57,11 +59,10 @@ class DelayedScales:
         return {name: history.copy() for name, history in self.histories.items()}
 
     def load_state_dict(self, state):
-        for name, history in state.items():
+        for name, history in state_of("delayed scales", state, ()).items():
             if np.shape(history) != (self.length,):
                 raise ValueError(
                     f"the amax history of {name} has shape {np.shape(history)}, this policy's has {(self.length,)}"
                 )
         self.histories = {name: np.array(history, np.float64) for name, history in state.items()}
-        self.found.clear()
-        self._known.clear()
+        self.found, self._known = {}, {}

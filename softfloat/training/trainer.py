@@ -6,6 +6,7 @@ processor, may sum in another order.
 """
 
 import contextlib
+import copy
 import functools
 import math
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from softfloat.training.cast import Caster
 from softfloat.training.checkpoint import load_state, save_state
-from softfloat.training.checks import batch_of, count
+from softfloat.training.checks import batch_of, count, state_of
 from softfloat.training.kernels import all_finite
 from softfloat.training.layers import Module, perceptron
 from softfloat.training.losses import softmax_cross_entropy
@@ -24,6 +25,18 @@ from softfloat.training.scaler import LossScaler
 from softfloat.training.words import INITIAL, raw_words
 
 EVALUATION = 1 << 30  # first step of evaluation, which so shares no random word with training
+_STATE = (
+    "policy",
+    "seed",
+    "steps",
+    "bad",
+    "parameters",
+    "buffers",
+    "optimizer",
+    "scaler",
+    "scales",
+    "monitor",
+)
 
 
 class DivergenceError(ArithmeticError):
@@ -79,7 +92,9 @@ class Trainer:
         self.loss = loss
         self.optimizer = SGD(lr, momentum) if optimizer is None else optimizer
         parts = list(self.network.walk())
-        self.cast = Caster(self.policy, seed, monitor, ops={m.name: m.op for m in parts})
+        ops = {m.name: m.op for m in parts}
+        _check_layers(self.policy, ops)
+        self.cast = Caster(self.policy, seed, monitor, ops=ops)
         self.scaler = None
         if self.policy.loss_scale == "dynamic":
             self.scaler = LossScaler()
@@ -138,12 +153,26 @@ class Trainer:
     def _passes(self, cast, inputs, targets):
         """Forward and, where the loss is finite, backward: the loss."""
         outputs = self._forward(cast, inputs)
-        loss, gradient = self.loss(outputs, targets)
+        loss, gradient = self._loss_of(outputs, targets)
         if math.isfinite(loss) or cast.dry:
             gradient = gradient * gradient.dtype.type(cast.loss_scale)
             error = cast(gradient, "errors", "loss", "error", own=True)
             self.network.backward(error, cast, wanted=False)
         return loss
+
+    def _loss_of(self, outputs, targets):
+        """(loss as a float, its gradient), from a function that may be the user's own."""
+        found = self.loss(outputs, targets)
+        pair = found if isinstance(found, (tuple, list)) and len(found) == 2 else (None, None)
+        loss, gradient = pair
+        real = np.ndim(loss) == 0 and np.asarray(loss).dtype.kind in "fiu"
+        floats = isinstance(gradient, np.ndarray) and gradient.dtype.kind == "f"
+        if not real or not floats or gradient.shape != outputs.shape:
+            raise TypeError(
+                "loss must return a number and its gradient, a floating-point array of the outputs' shape "
+                f"{outputs.shape}; it returned {_kinds(found)}"
+            )
+        return float(loss), gradient
 
     def _forward(self, cast, inputs):
         inputs = batch_of("inputs", inputs, "fiub")
@@ -180,15 +209,21 @@ class Trainer:
         return np.concatenate(found)
 
     def evaluate(self, inputs, labels, block=4096):
-        """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted."""
+        """(mean loss, accuracy) of the network as it stands, rounded as in training; uncounted.
+
+        The accuracy is NaN where `labels` are not one for each output, as those of mean_squared_error.
+        """
         count("block", block, 1)
         total, right, labels = 0.0, 0, batch_of("labels", labels, "fiub")
         for k, start in enumerate(range(0, len(labels), block)):
             y = labels[start : start + block]
             logits = self.predict(inputs[start : start + block], block, k)
             with np.errstate(all="ignore"):
-                total += self.loss(logits, y)[0] * len(y)
-            right += int(np.count_nonzero(logits.argmax(axis=-1) == y))
+                total += self._loss_of(logits, y)[0] * len(y)
+            if y.shape == logits.shape[:-1]:
+                right += int(np.count_nonzero(logits.argmax(axis=-1) == y))
+            else:
+                right = math.nan
         return total / len(labels), right / np.size(labels)
 
     # ---------------------------------------------------------------- state
@@ -209,28 +244,44 @@ class Trainer:
         return state
 
     def load_state_dict(self, state):
-        """Go on from a state. Raises ValueError if it belongs to another policy, seed or network."""
+        """Go on from a state. Raises ValueError if it belongs to another policy, seed or network.
+
+        A state that is refused changes nothing.
+        """
+        self._check_state(state)
+        parts = [(self.optimizer, "optimizer"), (self.cast.delayed, "scales")]
+        if self.scaler is not None:
+            parts.append((self.scaler, "scaler"))
+        monitor = self.monitor
+        if state["monitor"] is not None:
+            monitor = self.monitor or Monitor()
+            parts.append((monitor, "monitor"))
+        # Each part takes its state in a copy: the second may refuse its own when the first has taken it.
+        taken = [(part, copy.copy(part), state[what]) for part, what in parts]
+        for _, trial, own in taken:
+            trial.load_state_dict(own)
+        for part, trial, _ in taken:
+            part.__dict__.update(trial.__dict__)
+        self.cast.monitor = monitor
+        self.steps, self.cast.bad = int(state["steps"]), state["bad"]
+        self.parameters.update((k, np.array(v)) for k, v in state["parameters"].items())
+        self.buffers.update((k, np.array(v)) for k, v in state["buffers"].items())
+
+    def _check_state(self, state):
+        state_of("a Trainer", state, _STATE)
+        count("steps", state["steps"], 0)
         for what, own in (("policy", self.policy.labels()), ("seed", self.cast.seed)):
             if _comparable(state[what]) != _comparable(own):
                 raise ValueError(f"the state has {what} {state[what]!r}, this trainer {own!r}")
         for what, own in (("parameters", self.parameters), ("buffers", self.buffers)):
-            shapes = [{k: np.shape(v) for k, v in held.items()} for held in (state[what], own)]
+            held = state_of(f"the {what}", state[what], ())
+            shapes = [{k: np.shape(v) for k, v in one.items()} for one in (held, own)]
             if shapes[0] != shapes[1]:
                 raise ValueError(
                     f"the state has {what} of shapes {shapes[0]}, this network {shapes[1]}"
                 )
         if (state["scaler"] is None) != (self.scaler is None):
             raise ValueError("the state and the trainer do not both have a loss scaler")
-        self.steps, self.cast.bad = int(state["steps"]), state["bad"]
-        self.parameters.update((k, np.array(v)) for k, v in state["parameters"].items())
-        self.buffers.update((k, np.array(v)) for k, v in state["buffers"].items())
-        self.optimizer.load_state_dict(state["optimizer"])
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        self.cast.delayed.load_state_dict(state["scales"])
-        if state["monitor"] is not None:
-            self.cast.monitor = self.monitor or Monitor()
-            self.monitor.load_state_dict(state["monitor"])
 
     def save(self, path):
         """Write a checkpoint; a reader, or a kill, finds the old file or the whole new one."""
@@ -252,6 +303,27 @@ def _check_parts(loss, optimizer, monitor):
         )
     if monitor is not None and not isinstance(monitor, Monitor):
         raise TypeError(f"monitor must be a Monitor() or None, got {monitor!r}")
+
+
+def _check_layers(policy, ops):
+    """An override of a layer by its whole name is a mistake where the network has none of that name."""
+    known = [*(name for name in ops if name), "input", "loss"]
+    for pattern, _ in policy.overrides:
+        name = pattern.partition(":")[0]
+        if name and not set("*?[") & set(name) and name not in ops and name not in known:
+            raise ValueError(
+                f"policy {policy.name!r}: overrides name {name!r}, which is no part of the network; known: "
+                f"{', '.join(known)}"
+            )
+
+
+def _kinds(found):
+    """What a loss returned, in words."""
+    if isinstance(found, (tuple, list)):
+        return f"({', '.join(map(_kinds, found))})"
+    if isinstance(found, np.ndarray):
+        return f"an array of shape {found.shape} and dtype {found.dtype}"
+    return type(found).__name__
 
 
 def _key(module, what):
