@@ -148,7 +148,7 @@ def matmul(
         if result is not None:
             return result
     if on_device(a, b):
-        return Devices.load().matmul(a, b, how, c, engine, out)
+        return Devices.load().matmul(a, b, how, c, engine, (scale_a, scale_b), out)
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:
