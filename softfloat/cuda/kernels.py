@@ -19,9 +19,7 @@ from softfloat.cuda.product import (
     GENERAL,
     LARGEST,
     LEAST,
-    ROWS,
     SIDE,
-    TALL,
     TOGETHER,
     UNIVERSAL,
     choose_form,
@@ -182,7 +180,8 @@ def tile_kernel(kind):
     constants : of the form.   key, row : of the random words; number of the result's first row.
     Where the tile sticks out, zeros are multiplied, which change no sum.
     """
-    form, random = kind.form, kind.random
+    form, random, tall = kind.form, kind.random, kind.tall
+    rows, share = SIDE * tall, DEPTH // tall  # share : threads that read a row of A
     step, prepare, blank = kind.step, kind.prepare, kind.blank
 
     @cuda.jit
@@ -190,41 +189,42 @@ def tile_kernel(kind):
         if chosen[0] != form:
             return
         limit = ceiling[0]
-        a_tile = cuda.shared.array((DEPTH, ROWS), float32)
+        a_tile = cuda.shared.array((DEPTH, rows), float32)
         b_first = cuda.shared.array((DEPTH, COLUMNS), float32)
         b_second = cuda.shared.array((DEPTH, COLUMNS), float32)
-        acc = cuda.local.array((TALL, BROAD), float32)
-        a_own = cuda.local.array(TALL, float32)
+        acc = cuda.local.array((tall, BROAD), float32)
+        a_own = cuda.local.array(tall, float32)
         if random == 1:
-            a_words = cuda.shared.array((DEPTH, ROWS), uint32)
+            a_words = cuda.shared.array((DEPTH, rows), uint32)
             b_words = cuda.shared.array((DEPTH, COLUMNS), uint32)
-            w_own = cuda.local.array(TALL, uint32)
+            w_own = cuda.local.array(tall, uint32)
         tx, ty = uint32(cuda.threadIdx.x), uint32(cuda.threadIdx.y)
         m, n, terms = uint32(out.shape[0]), uint32(out.shape[1]), uint32(A.shape[1])
-        row0 = uint32(cuda.blockIdx.y) * uint32(ROWS)
-        column0 = uint32(cuda.blockIdx.x) * uint32(COLUMNS)
+        row0 = uint32(cuda.blockIdx.x) * uint32(rows)
+        column0 = uint32(cuda.blockIdx.y) * uint32(COLUMNS)
         place = ty * uint32(SIDE) + tx
-        for i in range(TALL):
+        for i in range(tall):
             for j in range(BROAD):
-                r = row0 + ty * uint32(TALL) + uint32(i)
+                r = row0 + ty * uint32(tall) + uint32(i)
                 column = column0 + tx * uint32(BROAD) + uint32(j)
                 given = C.size > 0 and r < m and column < n
                 acc[i, j] = C[int64(r) * int64(n) + int64(column)] if given else float32(0.0)
         for k0 in range(0, terms, DEPTH):
             worst = float32(0.0)
-            for i in range(TALL):
+            for i in range(tall):
                 for j in range(BROAD):
                     worst = larger(abs(acc[i, j]), worst)
             if worst > limit:
                 chosen[1] = 1
-            r = row0 + (place >> uint32(1))
-            for i in range(TALL):
-                kk = (place & uint32(1)) * uint32(TALL) + uint32(i)
+            own = place // uint32(share)
+            r = row0 + own
+            for i in range(tall):
+                kk = (place % uint32(share)) * uint32(tall) + uint32(i)
                 k = uint32(k0) + kk
                 inside = r < m and k < terms
-                a_tile[kk, place >> uint32(1)] = A[r, k] if inside else float32(0.0)
+                a_tile[kk, own] = A[r, k] if inside else float32(0.0)
                 if random == 1:
-                    a_words[kk, place >> uint32(1)] = row_word(key, row + int64(r), int64(k))
+                    a_words[kk, own] = row_word(key, row + int64(r), int64(k))
             for j in range(BROAD):
                 own = tx * uint32(BROAD) + uint32(j)
                 column = column0 + own
@@ -238,22 +238,22 @@ def tile_kernel(kind):
                     b_words[ty, own] = column_word(key, int64(column), int64(k))
             cuda.syncthreads()
             for kk in range(DEPTH):
-                for i in range(TALL):
-                    a_own[i] = a_tile[uint32(kk), ty * uint32(TALL) + uint32(i)]
+                for i in range(tall):
+                    a_own[i] = a_tile[uint32(kk), ty * uint32(tall) + uint32(i)]
                     if random == 1:
-                        w_own[i] = a_words[uint32(kk), ty * uint32(TALL) + uint32(i)]
+                        w_own[i] = a_words[uint32(kk), ty * uint32(tall) + uint32(i)]
                 for j in range(BROAD):
                     own = tx * uint32(BROAD) + uint32(j)
                     first, second = b_first[uint32(kk), own], b_second[uint32(kk), own]
-                    for i in range(TALL):
+                    for i in range(tall):
                         y = uint32(0)
                         if random == 1:
                             y = product_word(w_own[i], b_words[uint32(kk), own])
                         acc[i, j] = step(acc[i, j], a_own[i], first, second, constants, y)
             cuda.syncthreads()
-        for i in range(TALL):
+        for i in range(tall):
             for j in range(BROAD):
-                r = row0 + ty * uint32(TALL) + uint32(i)
+                r = row0 + ty * uint32(tall) + uint32(i)
                 column = column0 + tx * uint32(BROAD) + uint32(j)
                 if r < m and column < n:
                     out[r, column] = acc[i, j]

@@ -83,9 +83,11 @@ FLOAT32_MAX = float(np.finfo(np.float32).max)
 LEAST_EXACT = 2.0**-126  # from which on products of 24 digits are float32 numbers
 LONGEST = 11  # digits of a format whose sums float32 may round first
 QUICK, MIDDLE, GENERAL, UNIVERSAL = range(4)
-# A block of 16 x 16 threads makes ROWS x COLUMNS outputs, each thread TALL x BROAD of them; DEPTH terms at a time.
-SIDE, TALL, BROAD, DEPTH = 16, 8, 4, 16
-ROWS, COLUMNS = SIDE * TALL, SIDE * BROAD
+# A block of 16 x 16 threads makes SIDE * tall x COLUMNS outputs, each thread tall x BROAD of them, DEPTH terms at a
+# time.
+SIDE, BROAD, DEPTH = 16, 4, 16
+COLUMNS = SIDE * BROAD
+MOST_COLUMNS = COLUMNS * 65535  # of a grid's second dimension
 DIGITS = 24  # of float32
 # What the survey finds of an operand: largest and least magnitude but 0 (as bits), and all bits together.
 LARGEST, LEAST, TOGETHER, FOUND = range(4)
@@ -190,6 +192,11 @@ class Tile(NamedTuple):
 
     form: int
     rounding: tuple = ()
+
+    @property
+    def tall(self):
+        """Rows of a thread: fewer where steps are long, so that compilers keep all of a tile in registers."""
+        return 4 if self.form == GENERAL else 8
 
     @property
     def step(self):
@@ -389,7 +396,8 @@ def _tiles(how, n):
     """[(Tile, its Offer, its constants)] in order of preference; n : columns of the result."""
     fmt, choice = how.accumulator, how.choices[1]
     alike = how.product == fmt == how.result and not how.exact
-    if not alike or how.choices[0].mode != choice.mode or fmt.precision > LONGEST:
+    alike = alike and how.choices[0].mode == choice.mode
+    if not alike or fmt.precision > LONGEST or n > MOST_COLUMNS:
         return []
     candidates = _candidates(how, n)
     found = []
@@ -490,9 +498,9 @@ def _run_tiles(call, tiles, arrays, chosen, how):
     if C.size:
         stray_starts(call, C, how.accumulator, chosen)
     m, n = out.shape
-    grid = (-(-n // COLUMNS), -(-m // ROWS))
     key, row = np.uint64(how.key), np.int64(how.offset // n)
     for tile, _, constants in tiles:
+        grid = -(-m // (SIDE * tile.tall)), -(-n // COLUMNS)
         kernel = kernels.configured(kernels.tile_kernel(tile), grid, (SIDE, SIDE), call.stream)
         kernel(*arrays, chosen, ceiling, constants, key, row)
 
