@@ -178,7 +178,7 @@ def split_product(engine, n, run, plus, c, zero):
     parts = []
     for k in _parts(engine, n):
         parts.append(_promoted_product(engine, k, run, plus, zero if parts else c, zero))
-    if engine.split_order == "serial":
+    if engine.split_order == "serial" or len(parts) == 1:
         return functools.reduce(plus, parts)
     half = -(-len(parts) // 2)
     total = parts[-1]

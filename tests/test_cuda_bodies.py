@@ -83,7 +83,8 @@ USUAL = (
 def test_engines_have_the_bits_of_the_cpu(name):
     engine = presets()[name]
     a, b, c, scales = operands_of(engine, (17, 70, 13), np.random.default_rng(4))
-    wanted = sf.matmul(a, b, engine.acc, engine=engine, c=c, **scales)
+    own = sf.array(a, engine.inputs[0]), sf.array(b, engine.inputs[-1])  # which says their formats
+    wanted = sf.matmul(*own, engine.acc, engine=engine, c=c, **scales).to_numpy()
     assert_same_bits(by_threads(engine, a, b, c, scales).astype(wanted.dtype), wanted)
 
 
@@ -95,7 +96,10 @@ def test_parts_of_an_engine_are_the_same_by_any_means(runs):
     )  # fmt: skip
     plain = replace(engine, split=1, promote=None)
     rng = np.random.default_rng(0)
-    a, b = (sf.quantize(rng.standard_normal(s), "binary16") for s in ((3, 77), (77, 2)))
+    a, b = (
+        sf.quantize(rng.standard_normal(s).astype(np.float32), "binary16")
+        for s in ((3, 77), (77, 2))
+    )
     tiles = np.arange(77) // 8
     part = tiles // 4 if runs == "contiguous" else tiles % 3
     sums = []
@@ -105,9 +109,7 @@ def test_parts_of_an_engine_are_the_same_by_any_means(runs):
             own = k[i : i + 16]
             total = total + sf.matmul(a[:, own], b[own], "binary32", engine=plain)
         sums.append(total)
-    wanted = (
-        sums[2] + (sums[0]) + sums[1]
-    )  # half = 2: the first has no partner but the last, which began the sum
+    wanted = sums[2] + sums[0] + sums[1]  # the last part begins, and these two have no partners
     assert_same_bits(sf.matmul(a, b, "binary32", engine=engine), wanted)
 
 
