@@ -322,6 +322,53 @@ def _reducing(name):
     return kernels.per_element_kernel(element, reduce.STATE), types.void(i, arrays, given)
 
 
+def _helping(name):
+    """(kernel, type of its call) of the kernels around those."""
+    from numba import typeof, types
+
+    from softfloat.cuda import bodies, engine, kernels, terms
+    from softfloat.cuda.elementwise import integers, numbers
+
+    i, u, f = types.int64, types.uint64, types.float32
+    line = lambda kind: types.Array(kind, 1, "C")  # noqa: E731
+    F, N, n = integers(sf.bfloat16), numbers(sf.bfloat16), np.int64(0)
+
+    def elementwise(kernel, body, kinds, constants, *more):
+        head = types.Tuple(tuple(kinds)), types.UniTuple(u, 3), typeof(constants)
+        return kernel(body), types.void(*head, types.UniTuple(i, 3), u, i, *more)
+
+    words, values, strided = line(i), line(f), types.Array(f, 3, "A")
+    if name == "survey":
+        return kernels.survey_kernel(), types.void(values, types.Array(types.uint32, 2, "C"), i)
+    if name == "choice":
+        found, offers = types.Array(types.uint32, 2, "C"), types.Array(types.float64, 2, "C")
+        return kernels.choice_kernel(), types.void(found, offers, words, values)
+    if name == "starts":
+        return kernels.start_kernel(), types.void(values, typeof(F), typeof(N), words)
+    usual, careful = kernels.elementwise_kernel, kernels.careful_kernel
+    if name == "copy":
+        kinds = values, values, *[strided] * 3
+        return elementwise(usual, bodies.copy_body(), kinds, (n,))
+    if name == "gather":
+        kinds = words, words, values, words, words
+        return elementwise(usual, terms.gather_body(), kinds, (n, n, n))
+    if name == "plus":
+        return elementwise(usual, engine.plus_body(), [words] * 5, F)
+    kinds = values, words, values, values, values
+    return elementwise(careful, terms.stray_body(), kinds, ((F, N), n, n, n), words)
+
+
+HELPING = ["survey", "choice", "starts", "copy", "gather", "plus", "stray"]
+
+
+@pytest.mark.parametrize("name", HELPING)
+def test_kernels_around_those_compile(name, monkeypatch):
+    kernel, signature = _helping(name)
+    ptx = ptx_of(kernel.py_func, signature, (7, 5), monkeypatch)
+    assert ".ftz" not in ptx and ".approx" not in ptx and ".local" not in ptx
+    assert not joinable(ptx)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name", ["universal", "sum", "decode", "definition", "piece", "join", "engine"]
