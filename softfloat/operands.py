@@ -164,7 +164,7 @@ def host_only(x):
     frame, name = sys._getframe(1), ""
     while frame is not None and frame.f_globals.get("__name__", "").startswith("softfloat"):
         name = frame.f_code.co_name
-        if name == "dressed":  # a decorator's
+        if name in ("dressed", "run") and callable(frame.f_locals.get("function")):  # a decorator's
             name = frame.f_locals["function"].__name__
         frame = frame.f_back
     raise TypeError(

@@ -34,7 +34,7 @@ def on_host(x):
 def check_same(got, wanted, what):
     got, wanted = on_host(got), np.asarray(wanted)
     assert got.dtype == wanted.dtype and got.shape == wanted.shape, (what, got.dtype, got.shape)
-    kind = f"u{got.dtype.itemsize}"
+    kind = f"u{got.dtype.itemsize}"  # of booleans too
     wrong = np.flatnonzero(got.reshape(-1).view(kind) != wanted.reshape(-1).view(kind))
     assert not wrong.size, (
         what,
@@ -77,6 +77,17 @@ def quantize():
     compare("quantize", [x[0][3:10]], "binary16", **stochastic)
     compare("quantize", [x[0][:0]], "binary16")
     compare("quantize", [x[0][:200].reshape(10, 20)], "binary16")
+
+
+def comparisons():
+    a, b = operands(2)
+    b[::3] = a[::3]
+    for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        function, given = getattr(sf, name), cuda.to_device(a)
+        check_same(function(given, cuda.to_device(b)), function(a, b), name)
+        check_same(function(given, cuda.to_device(b.astype(np.float64))), function(a, b), name)
+        check_same(function(given, 0.1), function(a, 0.1), name)
+        check_same(function(1.0, given), function(1.0, a), name)
 
 
 def arithmetic():
@@ -292,7 +303,7 @@ def layouts():
         (lambda: sf.add(d[:, 0], d[:, 1], "bfloat16", out=d[:, 2]), ValueError, "C-contiguous"),
         (lambda: sf.matmul(d, d, "bfloat16"), ValueError, "the inner sizes differ"),
         (lambda: sf.add(d, d[:, :4], "bfloat16"), ValueError, "broadcast"),
-        (lambda: sf.less(d, d), TypeError, "softfloat.less is not offered"),
+        (lambda: sf.minimum(d, d), TypeError, "softfloat.minimum is not offered"),
     ):
         refuses(call, error, text)
 

@@ -14,11 +14,13 @@ from helpers import assert_same_bits
 
 import softfloat as sf
 from softfloat import elementary, functional
+from softfloat.backends.compare import RELATIONS
 from softfloat.functional import Choice
 
 ON_DEVICES = {
     *functional.__all__,
     *elementary.__all__,
+    *RELATIONS,
     "dot",
     "matmul",
     "mean",
@@ -41,7 +43,7 @@ def run_simulator(*groups):
 
 
 @needs_numba_cuda
-@pytest.mark.parametrize("group", ["quantize", "soft_arrays", "refusals"])
+@pytest.mark.parametrize("group", ["quantize", "soft_arrays", "comparisons", "refusals"])
 def test_simulated_kernels_have_the_bits_of_the_cpu(group):
     run_simulator(group)
 
@@ -150,6 +152,26 @@ def test_no_function_copies_from_a_device_in_silence(name):
     offered = isinstance(raised.value, (RuntimeError, ImportError))
     assert ("CUDA device" in text) if offered else (f"softfloat.{name} is not offered" in text)
     assert offered == (name in ON_DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x, d: x + d, "do not mix"),
+        (lambda x, d: x < d, "do not mix"),
+        (lambda x, d: np.add(x, d), "do not mix"),
+        (lambda x, d: x.__setitem__(0, d), "not offered for arrays on a device"),
+        (lambda x, d: sf.add(x, x, "bfloat16", out=d), "out= must be"),
+        (
+            lambda x, d: sf.quantize(x, "bfloat16", rounding="stochastic", random=d),
+            "random= must be",
+        ),
+    ],
+    ids=["add", "less", "ufunc", "setitem", "out", "random"],
+)
+def test_host_and_device_do_not_mix_in_silence(call, text):
+    with pytest.raises(TypeError, match=text):
+        call(sf.ones((2, 2), "bfloat16"), DeviceNDArray())
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import softfloat as sf
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SKIP, reason="numba-cuda is not installed")]
 CHUNK = 1 << 26
 GROUPS = [
-    "quantize", "arithmetic", "codes", "reductions", "products", "any_products", "soft_arrays",
+    "quantize", "comparisons", "arithmetic", "codes", "reductions", "products", "any_products", "soft_arrays",
     "soft_kernels", "refusals", "engines", "scaled_engines", "starts", "orders", "tiles", "layouts",
     "everything",
 ]  # fmt: skip

@@ -16,7 +16,6 @@ from softfloat.operands import Held, exact_parts, held, hold, host_only
 
 
 def _format_for(x, fmt):
-    host_only(x)
     if fmt is not None:
         return as_format(fmt)
     if isinstance(x, (Held, list, tuple)):

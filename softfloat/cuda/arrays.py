@@ -151,7 +151,7 @@ def _torch():
     cuda = require()
     kinds = {
         np.dtype(name): getattr(torch, name)
-        for name in ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int64")
+        for name in ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int64", "bool")
         if hasattr(torch, name)
     }
     names = {kind: dtype for dtype, kind in kinds.items()}

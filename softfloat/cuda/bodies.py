@@ -11,6 +11,7 @@ start, stride : the first task of the thread and the number of threads.
 """
 
 import functools
+import operator
 
 import numpy as np
 from llvmlite import ir
@@ -324,6 +325,23 @@ def careful_body(name, mode, codes):
                 out[i] = to_code(negative, code, F)
             i = np.uint64(i + np.uint64(stride))
         return missing
+
+    return body
+
+
+@functools.cache
+def compare_body(relation):
+    """Comparisons of the exact numbers, float64 holding both."""
+    holds = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)[relation]
+
+    @jit
+    def body(arrays, masks, constants, how, key, offset, start, stride):
+        out, _, a, b, _ = arrays
+        i = np.uint64(start)
+        while i < np.uint64(out.size):
+            out[i] = holds(np.float64(a[i & masks[0]]), np.float64(b[i & masks[1]]))
+            i = np.uint64(i + np.uint64(stride))
+        return -1
 
     return body
 

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 
+from softfloat.backends.compare import RELATIONS
 from softfloat.backends.cpu import FAST_OPERATIONS
 from softfloat.cuda import bodies
 from softfloat.cuda.arrays import bare, owner_of
@@ -274,6 +275,18 @@ def _in_lanes(name, fmt, choice):
         and choice.mode < STOCHASTIC
         and not undefined
     )
+
+
+def compare(relation, a, b):
+    """Booleans: whether numbers of a and b are in this relation, of softfloat.backends.compare."""
+    choice, boolean = Choice(), np.dtype(np.bool_)
+    call = Call(RELATIONS[relation], [a, b])
+    values, shape, _ = call.read([a, b])
+    result, target = call.result(None, shape, boolean, (), "")
+    flat = [call.flat(v, shape, target) for v in values]
+    constants = (np.int64(0),)
+    call.run(bodies.compare_body(relation), target, call.words(choice, ()), flat, constants, choice)
+    return result
 
 
 def encode(x, fmt, out, options):

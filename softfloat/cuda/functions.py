@@ -41,6 +41,10 @@ def elementwise(name, operands, fmt, out, options):
     return _finished(operands, fmt, out, lambda given, target: run(given, fmt, target, options))
 
 
+def compare(relation, a, b):
+    return _elements.compare(relation, _values(a), _values(b))
+
+
 def encode(x, fmt, out, options):
     return _elements.encode(_values(x), fmt, out, options)
 
@@ -74,4 +78,4 @@ def matmul(a, b, how, c, engine, scales, out):
 
 dot = _contractions.dot
 
-__all__ = ["decode", "dot", "elementwise", "encode", "matmul", "reduction"]
+__all__ = ["compare", "decode", "dot", "elementwise", "encode", "matmul", "reduction"]

@@ -111,7 +111,8 @@ def copied(x, stream):
     if x.size:
         arrays = tuple(bare(y) for y in (room, room, x, x, x))
         body, none = bodies.copy_body(), (np.uint64(0),) * 3
-        arguments = arrays, none, (), (np.int64(0),) * 3, np.uint64(0), np.int64(0)
+        zero = np.int64(0)
+        arguments = arrays, none, (zero,), (zero,) * 3, np.uint64(0), zero
         launch(elementwise_kernel(body), x.size, stream, *arguments)
     return room
 
