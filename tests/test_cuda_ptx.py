@@ -349,6 +349,9 @@ def _helping(name):
     if name == "copy":
         kinds = values, values, *[strided] * 3
         return elementwise(usual, bodies.copy_body(), kinds, (n,))
+    if name == "compare":
+        kinds = line(types.boolean), words, values, line(types.float64), values
+        return elementwise(usual, bodies.compare_body(2), kinds, (n,))
     if name == "gather":
         kinds = words, words, values, words, words
         return elementwise(usual, terms.gather_body(), kinds, (n, n, n))
@@ -358,7 +361,7 @@ def _helping(name):
     return elementwise(careful, terms.stray_body(), kinds, ((F, N), n, n, n), words)
 
 
-HELPING = ["survey", "choice", "starts", "copy", "gather", "plus", "stray"]
+HELPING = ["survey", "choice", "starts", "copy", "compare", "gather", "plus", "stray"]
 
 
 @pytest.mark.parametrize("name", HELPING)
