@@ -56,7 +56,17 @@ from softfloat.functional import (
     _separate,
     quantize,
 )
-from softfloat.operands import FLOAT32, FLOAT64, Held, Parts, as_values, exact_array
+from softfloat.operands import (
+    FLOAT32,
+    FLOAT64,
+    Devices,
+    Held,
+    Parts,
+    as_values,
+    exact_array,
+    host_only,
+    on_device,
+)
 from softfloat.ops.compare import CLASS_NAMES, FIRST, NEITHER
 from softfloat.rounding import INFINITE_CLASS, NO_SATURATION, QUIET_CLASS, ZERO_CLASS
 from softfloat.status import active_status
@@ -222,6 +232,8 @@ def _compare(relation, a, b, signaling):
     result = _quick_compare(relation, a, b)
     if result is not None:
         return result
+    if on_device(a, b):
+        return Devices.load().compare(relation, a, b)
     operands = _Operands(a, b)
     result = np.empty(operands.shape, bool)
     counting = bool(operands.collected)
@@ -667,6 +679,7 @@ def scalbn(x, n, fmt, *, out=None, **options: Unpack[Options]):
 
 
 def _powers(n):
+    host_only(n)
     powers = np.asarray(n)
     if powers.dtype == object and all(type(k) is int for k in powers.ravel()):
         powers = np.asarray(np.clip(powers, -_LARGEST_POWER, _LARGEST_POWER))  # beyond 64 bits

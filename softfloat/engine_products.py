@@ -3,6 +3,7 @@
 softfloat.matmul calls `product`; softfloat.engines says what an engine is, softfloat.backends.engine forms the sums.
 """
 
+import functools
 import math
 
 import numpy as np
@@ -31,33 +32,63 @@ def product(engine, a, b, c, rows, columns, scales=(None, None)):
     shape = (len(rows), left.shape[-2], right.shape[-1])
     dtype = engine.acc.carrier
     start = np.zeros(shape, dtype) if c is None else _initial(engine, c).reshape(shape)
-    run = _Steps(engine, a_format, b_format)
+    prepared = (
+        engine.parameters(a_format, b_format),
+        engine.places,
+        engine.records,
+        engine.significand_bits(a_format, b_format),
+    )
+    sums = format_of_sums(engine)
+    zero = np.zeros(shape[1:], dtype)
     out = np.empty(shape, dtype)
     for batch, (i, j) in enumerate(zip(rows, columns, strict=True)):
-        own = None if engine.scales is None else (left_scales[i], right_scales[j])
-        out[batch] = _split_product(engine, run, left[i], right[j], start[batch], own)
+
+        def run(k, c, i=i, j=j):
+            own = None if engine.scales is None else (left_scales[i][:, k], right_scales[j][k])
+            return engine_product(*prepared, left[i][:, k], right[j][k], c, own)
+
+        def plus(x, y):
+            return np.asarray(uncounted(add, x, y, sums))
+
+        out[batch] = split_product(engine, left.shape[2], run, plus, start[batch], zero)
     return out
 
 
-class _Steps:
-    """c + a @ b for matrices, without promotion and split."""
-
-    def __init__(self, engine, a, b):
-        bits = engine.significand_bits(a, b)
-        self.prepared = engine.parameters(a, b), engine.places, engine.records, bits
-
-    def __call__(self, a, b, c, scales):
-        return engine_product(*self.prepared, a, b, c, scales)
-
-
-def _scales(engine, given, left, right):
-    """The scale of each number of a and of b, of shapes left and right, as float32; (None, None) without scales."""
-    if engine.scales is None:
-        if any(x is not None for x in given):
+# ---------------------------------------------------------------- what is refused
+def check_scales(engine, given):
+    """ValueError for scales of a and b that the engine lacks, or that are missing."""
+    for what, value in zip(("scale_a", "scale_b"), given, strict=True):
+        if engine.scales is None and value is not None:
             raise ValueError(
                 f"{engine.name} takes no scales; leave scale_a= and scale_b= out, or choose an engine that has them, "
                 "such as softfloat.engines.b200_mxf8f6f4"
             )
+        if engine.scales is not None and value is None:
+            raise ValueError(
+                f"{engine.name} needs {what}=, a value of {engine.scales.label} for each {engine.block} consecutive k"
+            )
+
+
+def refuse_scale(engine, what, place, value):
+    allowed = f"values of {engine.scales.label} that are not negative"
+    if not engine.scales.mantissa_bits:
+        allowed = f"powers of two, the values of {engine.scales.label}"
+    raise ValueError(f"{engine.name} takes {what} as {allowed}; element {place} is {value!r}")
+
+
+def refuse(engine, what, formats, place, value):
+    labels = " or ".join(fmt.label for fmt in formats)
+    raise ValueError(
+        f"{engine.name} takes {what} as values of {labels}; element {place} is {value!r}. Round it first: "
+        f"softfloat.quantize({what}, fmt)"
+    )
+
+
+# ---------------------------------------------------------------- operands
+def _scales(engine, given, left, right):
+    """The scale of each number of a and of b, of shapes left and right, as float32; (None, None) without scales."""
+    check_scales(engine, given)
+    if engine.scales is None:
         return None, None
     return (
         _scales_of(engine, given[0], left, -1, "scale_a"),
@@ -67,20 +98,11 @@ def _scales(engine, given, left, right):
 
 def _scales_of(engine, value, shape, axis, what):
     fmt, block = engine.scales, engine.block
-    if value is None:
-        raise ValueError(
-            f"{engine.name} needs {what}=, a value of {fmt.label} for each {block} consecutive k"
-        )
     stray = _first_stray(value, fmt)
     if stray is None:
         stray = _first(np.signbit(value) & ~np.isnan(value))
     if stray is not None:
-        allowed = f"values of {fmt.label} that are not negative"
-        if not fmt.mantissa_bits:
-            allowed = f"powers of two, the values of {fmt.label}"
-        raise ValueError(
-            f"{engine.name} takes {what} as {allowed}; element {stray} is {value[stray]!r}"
-        )
+        refuse_scale(engine, what, stray, value[stray])
     blocks = list(shape)
     blocks[axis] = -(-shape[axis] // block)
     try:
@@ -102,22 +124,22 @@ def _operand(engine, given, value, what):
         if stray is None:
             value = converted(value, carrier)
             return value if engine.cut is None else _cut_to(value, engine.cut), fmt
-    labels = " or ".join(fmt.label for fmt in _candidates(engine, given))
-    raise ValueError(
-        f"{engine.name} takes {what} as values of {labels}; element {stray} is {value[stray]!r}. Round it first: "
-        f"softfloat.quantize({what}, fmt)"
-    )
+    refuse(engine, what, _candidates(engine, given), stray, value[stray])
 
 
 def _candidates(engine, given):
-    """The formats that an operand may be in: its own alone, where it says more than its carrier does."""
+    """The formats that an operand may be in."""
     if isinstance(given, Held):
-        return (given._format,) if given._format in engine.inputs else engine.inputs
+        return inputs_of(engine, given._format)
     dtype = getattr(given, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind not in "biufOUS":  # a type of ml_dtypes
-        own = tuple(fmt for fmt in engine.inputs if fmt.name == dtype.name)
-        return own or engine.inputs
-    return engine.inputs
+    typed = isinstance(dtype, np.dtype) and dtype.kind not in "biufOUS"  # a type of ml_dtypes
+    return inputs_of(engine, dtype.name if typed else None)
+
+
+def inputs_of(engine, own):
+    """The inputs of an engine, or the one of them that is an operand's own: a Format, or the name of a dtype."""
+    same = tuple(fmt for fmt in engine.inputs if own is not None and own in (fmt, fmt.name))
+    return same or engine.inputs
 
 
 def _first_stray(value, fmt):
@@ -143,46 +165,49 @@ def _cut_to(value, fmt):
 def _initial(engine, c):
     stray = _first_stray(c, engine.acc)
     if stray is not None:
-        raise ValueError(
-            f"{engine.name} takes c as values of {engine.acc.label}; element {stray} is {c[stray]!r}. Round it "
-            f"first: softfloat.quantize(c, fmt)"
-        )
+        refuse(engine, "c", [engine.acc], stray, c[stray])
     return converted(c, engine.acc.carrier)
 
 
-def _split_product(engine, run, a, b, c, scales):
-    """One matrix product: the parts of k one by one, and their sums."""
-    if engine.split == 1:
-        return _promoted_product(engine, run, a, b, c, scales)
+def split_product(engine, n, run, plus, c, zero):
+    """c + the products of n terms: the parts of k one by one, and their sums.
+
+    run(k, c) : c + the products of these k, a slice or an index array.   plus(x, y) : the sum of two partial sums, in
+    `format_of_sums`.   zero : the accumulators that parts begin with, but the first, which begins with c.
+    """
     parts = []
-    for k in _parts(engine, a.shape[1]):
-        start = c if not parts else np.zeros_like(c)  # c begins the first part
-        parts.append(_promoted_product(engine, run, *_part(a, b, k), start, _part_of(scales, k)))
-    if engine.split_order == "serial":
-        total = parts[0]
-        for part in parts[1:]:
-            total = _plus(engine, total, part)
-        return total
+    for k in _parts(engine, n):
+        parts.append(_promoted_product(engine, k, run, plus, zero if parts else c, zero))
+    if engine.split_order == "serial" or len(parts) == 1:
+        return functools.reduce(plus, parts)
     half = -(-len(parts) // 2)
     total = parts[-1]
     for i in range(half):
         paired = i + half < len(parts) - 1
-        term = _plus(engine, parts[i], parts[i + half]) if paired else parts[i]
-        total = _plus(engine, total, term)
+        total = plus(total, plus(parts[i], parts[i + half]) if paired else parts[i])
     return total
 
 
-def _part(a, b, k):
-    return a[:, k], b[k]
+def _promoted_product(engine, k, run, plus, c, zero):
+    if engine.promote is None:
+        return run(k, c)
+    for piece in _pieces(k, engine.promote):
+        c = plus(c, run(piece, zero))
+    return c
 
 
-def _part_of(scales, k):
-    return None if scales is None else _part(*scales, k)
+def _pieces(k, size):
+    """Runs of so many of these k, a slice or an index array."""
+    if isinstance(k, slice):
+        return [slice(i, min(i + size, k.stop)) for i in range(k.start, k.stop, size)]
+    return [k[i : i + size] for i in range(0, k.size, size)]
 
 
 def _parts(engine, n):
     """The k of each part, as slices or index arrays."""
     tiles = -(-n // engine.split_tile)
+    if engine.split == 1:
+        return [slice(0, n)]
     if engine.split_runs == "contiguous":
         run = -(-tiles // engine.split) * engine.split_tile
         return [slice(min(s * run, n), min((s + 1) * run, n)) for s in range(engine.split)]
@@ -190,16 +215,7 @@ def _parts(engine, n):
     return [k[k // engine.split_tile % engine.split == s] for s in range(engine.split)]
 
 
-def _plus(engine, x, y):
-    """The sum in the accumulator that adds partial sums: at least binary32 where the engine promotes."""
+def format_of_sums(engine):
+    """That of the accumulator that adds partial sums: at least binary32 where the engine promotes."""
     wide = engine.promote is not None and engine.acc.fits(np.float32)
-    return np.asarray(uncounted(add, x, y, binary32 if wide else engine.acc))
-
-
-def _promoted_product(engine, run, a, b, c, scales):
-    if engine.promote is None:
-        return run(a, b, c, scales)
-    for k in range(0, a.shape[1], engine.promote):
-        part = slice(k, k + engine.promote)
-        c = _plus(engine, c, run(*_part(a, b, part), np.zeros_like(c), _part_of(scales, part)))
-    return c
+    return binary32 if wide else engine.acc

@@ -185,6 +185,10 @@ def _saturation(saturate):
 
 
 def _given_words(random, bits):
+    if on_device(random):
+        raise TypeError(
+            f"random= must be an array of the host, got {type(random).__name__}; copy it there, or give seed="
+        )
     words = np.asarray(random)
     if not words.size:
         words = words.astype(np.int64)

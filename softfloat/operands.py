@@ -10,6 +10,7 @@ import functools
 import inspect
 import numbers
 import re
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -156,9 +157,26 @@ def as_values(x):
     raise _garbage(x, f"an array of dtype {dtype}")
 
 
+def host_only(x):
+    """TypeError for an array on a device, naming the public function that was called: the package's outermost."""
+    if not on_device(x):
+        return
+    frame, name = sys._getframe(1), ""
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("softfloat"):
+        name = frame.f_code.co_name
+        if name in ("dressed", "run") and callable(frame.f_locals.get("function")):  # a decorator's
+            name = frame.f_locals["function"].__name__
+        frame = frame.f_back
+    raise TypeError(
+        f"softfloat.{name} is not offered for arrays on a device; copy them to the host (.copy_to_host() of numba, "
+        ".get() of CuPy, .cpu() of PyTorch, .to_host() of soft arrays)"
+    )
+
+
 def _to_array(x):
     if isinstance(x, Held):
         return x._values
+    host_only(x)
     if isinstance(x, np.ndarray):
         return x.view(np.ndarray) if type(x) is not np.ndarray else x
     if isinstance(x, (Fraction, decimal.Decimal, str)):

@@ -145,8 +145,8 @@ def matmul(
         result = _short(a, b, simple)
         if result is not None:
             return result
-    if on_device(a, b):
-        return Devices.load().matmul(a, b, how, c, engine, out)
+    if on_device(a, b, c, scale_a, scale_b):
+        return Devices.load().matmul(a, b, how, c, engine, (scale_a, scale_b), out)
     first, dtypes = _values(a, "a")
     second, more = _values(b, "b")
     if not first.ndim or not second.ndim:

@@ -10,6 +10,7 @@ from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,30 +54,62 @@ def joinable(ptx):
 
 
 @functools.cache
-def _assembler():
+def _tool(name):
+    """A program of NVIDIA's wheels or of this machine; None without it, but in CI an error."""
     spec = find_spec("nvidia")
     for root in spec.submodule_search_locations if spec else ():
-        for path in sorted(Path(root).glob("*/bin/ptxas")):
+        for path in sorted(Path(root).glob(f"*/bin/{name}")):
             return str(path)
-    return shutil.which("ptxas")
+    found = shutil.which(name)
+    assert found or not os.environ.get("CI"), f"CI needs {name}: see the extra test"
+    return found
 
 
+class Assembled(NamedTuple):
+    """A kernel's machine code: registers, bytes of stack and spills, and its text (empty without a disassembler)."""
+
+    registers: int
+    spilled: int
+    text: str
+
+    @property
+    def loops(self):
+        """The instructions of each loop, innermost ones first: from the target of a jump back to that jump."""
+        code, labels = [], {}
+        for line in self.text.splitlines():
+            if label := re.match(r"\s*(\.L_[\w.]+):", line):
+                labels[label[1]] = len(code)
+            elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*?);", line):
+                code.append(re.sub(r"^@!?U?P\w+\s+", "", found[1].strip()))
+        jumps = ((i, re.search(r"BRA.*`\((\.L_[\w.]+)\)", line)) for i, line in enumerate(code))
+        back = [(labels[m[1]], i) for i, m in jumps if m and labels.get(m[1], i + 1) <= i]
+        return sorted((code[first : last + 1] for first, last in back), key=len)
+
+    def loop_with(self, instruction):
+        """The shortest loop with an instruction of this beginning."""
+        return next(x for x in self.loops if any(line.startswith(instruction) for line in x))
+
+
+@functools.lru_cache(8)
 def assembled(ptx, capability):
-    """(registers, bytes of stack and spills) of a kernel's machine code; None without an assembler, but not in CI."""
-    assembler = _assembler()
+    """The machine code of a kernel; None without an assembler."""
+    assembler, disassembler = _tool("ptxas"), _tool("nvdisasm")
     if assembler is None:
-        assert not os.environ.get("CI"), "CI needs ptxas: nvidia-cuda-nvcc"
         return None
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "kernel.ptx")
+        source, code = Path(folder, "kernel.ptx"), Path(folder, "code")
         source.write_text(ptx)
         target = f"sm_{capability[0]}{capability[1]}"
-        command = [assembler, "-v", f"-arch={target}", str(source), "-o", str(Path(folder, "code"))]
+        command = [assembler, "-v", f"-arch={target}", str(source), "-o", str(code)]
         shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+        text = ""
+        if disassembler:
+            command = [disassembler, "-c", str(code)]
+            text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     counts = [
         int(n) for n in re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", shown)
     ]
-    return int(re.search(r"Used (\d+) registers", shown)[1]), sum(counts)
+    return Assembled(int(re.search(r"Used (\d+) registers", shown)[1]), sum(counts), text)
 
 
 def elementwise_signature(out, operand, constants):

@@ -6,6 +6,7 @@ With a GPU, and without the variable, it runs there.
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 from numba import cuda
@@ -33,7 +34,7 @@ def on_host(x):
 def check_same(got, wanted, what):
     got, wanted = on_host(got), np.asarray(wanted)
     assert got.dtype == wanted.dtype and got.shape == wanted.shape, (what, got.dtype, got.shape)
-    kind = f"u{got.dtype.itemsize}"
+    kind = f"u{got.dtype.itemsize}"  # of booleans too
     wrong = np.flatnonzero(got.reshape(-1).view(kind) != wanted.reshape(-1).view(kind))
     assert not wrong.size, (
         what,
@@ -76,6 +77,19 @@ def quantize():
     compare("quantize", [x[0][3:10]], "binary16", **stochastic)
     compare("quantize", [x[0][:0]], "binary16")
     compare("quantize", [x[0][:200].reshape(10, 20)], "binary16")
+
+
+def comparisons():
+    a, b = operands(2)
+    b[::3] = a[::3]
+    with np.errstate(invalid="ignore"):  # signaling NaNs
+        wide = b.astype(np.float64)
+    for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"):
+        function, given = getattr(sf, name), cuda.to_device(a)
+        check_same(function(given, cuda.to_device(b)), function(a, b), name)
+        check_same(function(given, cuda.to_device(wide)), function(a, b), name)
+        check_same(function(given, 0.1), function(a, 0.1), name)
+        check_same(function(1.0, given), function(1.0, a), name)
 
 
 def arithmetic():
@@ -167,6 +181,144 @@ def any_products():
     compare("dot", [a[0], b[:, 0].copy()], "binary16")
 
 
+def compare_product(a, b, fmt, c=None, engine=None, **options):
+    """A product with an initial accumulator, an engine and scales, on the device and on the host."""
+    more = {"c": c, "engine": engine, **options}
+    wanted = sf.matmul(a, b, fmt, **more)
+    there = {k: cuda.to_device(x) if isinstance(x, np.ndarray) else x for k, x in more.items()}
+    check_same(sf.matmul(cuda.to_device(a), cuda.to_device(b), fmt, **there), wanted, (fmt, more))
+
+
+def engine_operands(engine, k=40):
+    rng = np.random.default_rng(SEED)
+    a, b = (
+        sf.quantize(rng.standard_normal(s).astype(np.float32), engine.inputs[0])
+        for s in ((2, 3, k), (k, 2))
+    )
+    return rng, a, b
+
+
+def engines():
+    split = replace(sf.engines.h100_fp8, promote=16, split=3, split_tile=8, split_order="pairwise")
+    for engine in (sf.engines.h100_fp8, sf.engines.a100_tf32, sf.engines.cdna2_bf16, split):
+        rng, a, b = engine_operands(engine)
+        c = sf.quantize(rng.standard_normal((3, 2)), engine.acc)
+        compare_product(a, b, "bfloat16", c, engine)
+        compare_product(a[0], b[:, 0].copy(), "bfloat16", None, engine)
+    rng, a, b = engine_operands(sf.engines.h100_fp8)
+    try:
+        sf.matmul(cuda.to_device(a * np.float32(1.01)), cuda.to_device(b), "bfloat16", engine=split)
+    except ValueError as error:
+        assert "takes a as values of float8_e4m3fn or float8_e5m2; element (" in str(error), error
+    else:
+        raise AssertionError("a stray operand")
+    soft = sf.array(a, "float8_e5m2").to_device(), sf.cuda.to_device(b, "float8_e5m2")
+    got = sf.matmul(*soft, "bfloat16", engine=split).to_host()
+    wanted = sf.matmul(*(x.to_host() for x in soft), "bfloat16", engine=split)
+    check_same(got._values, wanted._values, "formats of soft arrays")
+
+
+def scaled_engines():
+    for engine in (sf.engines.b200_mxf8f6f4, sf.engines.b200_nvfp4):
+        rng, a, b = engine_operands(engine)
+        blocks = -(-40 // engine.block)
+        scales = [np.exp2(rng.integers(-3, 3, s)) for s in ((2, 3, blocks), (blocks, 1))]
+        compare_product(a, b, "binary32", None, engine, scale_a=scales[0], scale_b=scales[1])
+
+
+def starts():
+    rng = np.random.default_rng(SEED)
+    a, b, c = (
+        sf.quantize(rng.standard_normal(s).astype(np.float32), "bfloat16")
+        for s in ((5, 20), (20, 7), (5, 7))
+    )
+    compare_product(a, b, "bfloat16", c)
+    compare_product(a, b, "bfloat16", c * np.float32(1.37))  # no values of the accumulator
+    compare_product(a, b, "bfloat16", c[0])
+    compare_product(a, b, "bfloat16", -0.0)
+    compare_product(a, b, "bfloat16", c, order="pairwise")
+    into = cuda.to_device(c)
+    got = sf.matmul(cuda.to_device(a), cuda.to_device(b), "bfloat16", c=into, out=into)
+    assert got is into
+    check_same(into, sf.matmul(a, b, "bfloat16", c=c), "c=, out=")
+
+
+def orders():
+    x = np.random.default_rng(SEED).standard_normal(700).astype(np.float32)
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    blocked = {"order": "blocked", "block": 33, "outer": "binary32"}
+    for options in ({"order": "pairwise"}, {"order": "lanes"}, blocked):
+        compare("sum", [x], "bfloat16", **options)
+        compare("sum", [x], "bfloat16", accumulator="binary32", **options, **stochastic)
+        compare("prod", [x], "bfloat16", **options)
+        compare("norm", [x], "bfloat16", **options)
+        compare("dot", [x, x[::-1].copy()], "bfloat16", **options)
+    compare("sum", [x], "bfloat16", order="kahan")
+    compare("sum", [x], "bfloat16", order="neumaier")
+
+
+def tiles():
+    rng = np.random.default_rng(SEED)
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((5, 20), (20, 70)))
+    stochastic = {"rounding": "stochastic", "seed": 5}
+    for fmt in ("bfloat16", "binary16"):
+        own = [sf.quantize(x, fmt) for x in (a, b)]
+        for options in ({"rounding": "toward_negative"}, stochastic, {"saturate": True}):
+            compare("matmul", own, fmt, **options)
+    own = [sf.quantize(x, "bfloat16") for x in (a, b)]
+    compare("matmul", own, sf.Format(8, 7, subnormals="ftz"))  # which may end a sum at -0
+    compare("matmul", [a * 0, -own[1]], "bfloat16", rounding="toward_negative")
+    for scales in ((2.0**-66, 2.0**-70), (2.0**62, 2.0**64)):  # no products of float32
+        far = [x * np.float32(s) for x, s in zip(own, scales, strict=True)]
+        compare("matmul", far, "bfloat16", rounding="toward_zero")
+    compare("matmul", [x * np.float32(100) for x in own], "float8_e4m3fn", rounding="toward_zero")
+
+
+def layouts():
+    v = numbers(np.float32, 60, np.random.default_rng(SEED)).reshape(6, 10)
+    d = cuda.to_device(v)
+    for got, wanted in (
+        (sf.quantize(d[::2], "bfloat16"), sf.quantize(v[::2], "bfloat16")),
+        (sf.add(d[:, 3], d[:, 4], "bfloat16"), sf.add(v[:, 3], v[:, 4], "bfloat16")),
+        (sf.add(d, d[0], "bfloat16"), sf.add(v, v[0], "bfloat16")),
+        (sf.add(d[:, :1], d, "bfloat16"), sf.add(v[:, :1], v, "bfloat16")),
+        (sf.sum(d.T, "bfloat16", axis=0), sf.sum(v.T, "bfloat16", axis=0)),
+        (sf.encode(d.T, "bfloat16"), sf.encode(v.T, "bfloat16")),
+    ):
+        check_same(got, wanted, "strides")
+    for shape in ((), (0,), (0, 3)):
+        h = np.ones(shape, np.float32)
+        check_same(sf.quantize(cuda.to_device(h), "bfloat16"), h, shape)
+        check_same(sf.sum(cuda.to_device(h), "bfloat16"), h.sum(dtype=np.float32), shape)
+    line = cuda.to_device(v.reshape(-1))
+    got = sf.add(line[1:], line[:-1], "bfloat16", out=line[:-1])
+    check_same(
+        got, sf.add(v.reshape(-1)[1:], v.reshape(-1)[:-1], "bfloat16"), "out= one element off"
+    )
+    q = sf.quantize(v[:6, 4:10] * 0 + np.float32(1.5), "bfloat16")
+    g = cuda.to_device(q)
+    check_same(
+        sf.matmul(g, g, "bfloat16", out=g), sf.matmul(q, q, "bfloat16"), "out= is an operand"
+    )
+    for call, error, text in (
+        (lambda: sf.add(d[0], d[1], "bfloat16", out=d[:, 0]), ValueError, "out= must have shape"),
+        (lambda: sf.add(d[:, 0], d[:, 1], "bfloat16", out=d[:, 2]), ValueError, "C-contiguous"),
+        (lambda: sf.matmul(d, d, "bfloat16"), ValueError, "the inner sizes differ"),
+        (lambda: sf.add(d, d[:, :4], "bfloat16"), ValueError, "broadcast"),
+        (lambda: sf.minimum(d, d), TypeError, "softfloat.minimum is not offered"),
+    ):
+        refuses(call, error, text)
+
+
+def refuses(call, error, text):
+    try:
+        call()
+    except error as raised:
+        assert text in str(raised), raised
+    else:
+        raise AssertionError(text)
+
+
 def soft_arrays():
     x, y = (sf.array(v[8:40], "bfloat16") for v in operands(2))
     a, b = x.to_device(), sf.cuda.to_device(y)
@@ -180,6 +332,11 @@ def soft_arrays():
     out = sf.cuda.to_device(np.zeros(32), "bfloat16")
     assert sf.multiply(a, b, "bfloat16", out=out) is out
     check_same(out.to_host()._values, sf.multiply(x, y, "bfloat16")._values, "out=")
+
+
+def soft_kernels():
+    x, y = (sf.array(v[8:40], "bfloat16") for v in operands(2))
+    a, b, out = x.to_device(), y.to_device(), sf.zeros(32, "bfloat16").to_device()
     soft_kernel[1, 32](0.1, a, b, out)
     check_same(
         out.to_host()._values, (0.1 * x + y)._values, "a kernel that knows nothing of formats"
@@ -216,19 +373,9 @@ def refusals():
         (lambda: sf.decode(x, "binary16"), TypeError, "codes must be integers"),
         (lambda: sf.quantize(x, "binary16", rounding="stochastic"), ValueError, "needs seed="),
     ):
-        try:
-            call()
-        except error as raised:
-            assert text in str(raised), raised
-        else:
-            raise AssertionError(text)
+        refuses(call, error, text)
     with sf.status():
-        try:
-            sf.quantize(x, "binary16")
-        except TypeError as raised:
-            assert "flags" in str(raised)
-        else:
-            raise AssertionError("a status block")
+        refuses(lambda: sf.quantize(x, "binary16"), TypeError, "flags")
 
 
 if __name__ == "__main__":

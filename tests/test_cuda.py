@@ -1,5 +1,7 @@
 """CUDA without a GPU: thread bodies on the CPU over whole arrays, kernels in the simulator, what is missing said."""
 
+import functools
+import inspect
 import os
 import subprocess
 import sys
@@ -11,8 +13,21 @@ from cuda_compile import SKIP
 from helpers import assert_same_bits
 
 import softfloat as sf
+from softfloat import elementary, functional
+from softfloat.backends.compare import RELATIONS
 from softfloat.functional import Choice
 
+ON_DEVICES = {
+    *functional.__all__,
+    *elementary.__all__,
+    *RELATIONS,
+    "dot",
+    "matmul",
+    "mean",
+    "norm",
+    "prod",
+    "sum",
+}
 needs_numba_cuda = pytest.mark.skipif(SKIP, reason="numba-cuda is not installed")
 SCRIPT = Path(__file__).with_name("simulated_cuda.py")
 
@@ -28,14 +43,20 @@ def run_simulator(*groups):
 
 
 @needs_numba_cuda
-@pytest.mark.parametrize("group", ["quantize", "soft_arrays", "refusals"])
+@pytest.mark.parametrize("group", ["quantize", "soft_arrays", "comparisons", "refusals"])
 def test_simulated_kernels_have_the_bits_of_the_cpu(group):
     run_simulator(group)
 
 
 @needs_numba_cuda
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("group", ["arithmetic", "codes", "reductions", "products", "any_products"])
+@pytest.mark.parametrize(
+    "group",
+    [
+        "arithmetic", "codes", "reductions", "products", "any_products", "soft_kernels", "engines",
+        "scaled_engines", "starts", "orders", "tiles", "layouts",
+    ],
+)  # fmt: skip
 def test_more_simulated_kernels_have_the_bits_of_the_cpu(group):
     run_simulator(group)
 
@@ -76,6 +97,81 @@ def test_thread_bodies_have_the_bits_of_the_cpu_over_whole_arrays(fmt, rounding,
         out = np.zeros_like(x)
         run_threads(bodies.round_body(*form, 4), x, out, constants, choice, threads)
         assert_same_bits(out, wanted)
+
+
+class DeviceNDArray:
+    """Numbers that lie on a device, as numba says it; to read them is an error."""
+
+    shape, ndim, size, strides, dtype = (2, 2), 2, 4, (8, 4), np.dtype(np.float32)
+    copy_to_host = None
+
+    def __array__(self, *_, **__):
+        raise AssertionError("copied to the host in silence")
+
+    __len__ = __iter__ = __getitem__ = __float__ = __index__ = __bool__ = __array__
+
+
+DeviceNDArray.__module__ = "numba.cuda.cudadrv.devicearray"
+# What takes no arrays of numbers, and the arguments of others that are none.
+NOT_OF_NUMBERS = {
+    "arange", "as_format", "audit", "empty", "eye", "finfo", "formats", "full",
+    "get_num_threads", "linspace", "load", "ones", "p3109", "rounding", "save", "set_num_threads",
+    "status", "stream", "zeros", "info",
+}  # fmt: skip
+OTHER_ARGUMENTS = {
+    "fmt": "bfloat16", "subscripts": "ij,jk->ik", "input_shape": (1, 1, 4, 4),
+    "weight_shape": (1, 1, 2, 2), "indices_or_sections": 1, "shape": (4,),
+}  # fmt: skip
+
+
+def public_functions():
+    for name in sorted(sf.__all__):
+        function = getattr(sf, name)
+        if inspect.isroutine(function) and name not in NOT_OF_NUMBERS:
+            yield name
+
+
+@pytest.mark.parametrize("name", list(public_functions()))
+def test_no_function_copies_from_a_device_in_silence(name):
+    """It asks for CUDA, which it could run on, or says that it does not go there and what to do."""
+    function = getattr(sf, name)
+    parameters = inspect.signature(function).parameters.values()
+    needed = [
+        p.name for p in parameters if p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD
+    ]
+    arguments = [OTHER_ARGUMENTS.get(p, DeviceNDArray()) for p in needed]
+    if name == "einsum":
+        arguments += [DeviceNDArray(), DeviceNDArray()]
+    if name in ("einsum", "array", "asarray"):
+        run = functools.partial(function, *arguments, fmt="bfloat16")
+    else:
+        run = functools.partial(function, *arguments)
+    with pytest.raises((TypeError, RuntimeError, ImportError)) as raised:
+        run()
+    text = str(raised.value)
+    offered = isinstance(raised.value, (RuntimeError, ImportError))
+    assert ("CUDA device" in text) if offered else (f"softfloat.{name} is not offered" in text)
+    assert offered == (name in ON_DEVICES)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda x, d: x + d, "do not mix"),
+        (lambda x, d: x < d, "do not mix"),
+        (lambda x, d: np.add(x, d), "do not mix"),
+        (lambda x, d: x.__setitem__(0, d), "not offered for arrays on a device"),
+        (lambda x, d: sf.add(x, x, "bfloat16", out=d), "out= must be"),
+        (
+            lambda x, d: sf.quantize(x, "bfloat16", rounding="stochastic", random=d),
+            "random= must be",
+        ),
+    ],
+    ids=["add", "less", "ufunc", "setitem", "out", "random"],
+)
+def test_host_and_device_do_not_mix_in_silence(call, text):
+    with pytest.raises(TypeError, match=text):
+        call(sf.ones((2, 2), "bfloat16"), DeviceNDArray())
 
 
 @pytest.mark.parametrize(

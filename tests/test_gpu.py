@@ -9,8 +9,9 @@ import softfloat as sf
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(SKIP, reason="numba-cuda is not installed")]
 CHUNK = 1 << 26
 GROUPS = [
-    "quantize", "arithmetic", "codes", "reductions", "products", "any_products", "soft_arrays",
-    "refusals", "everything",
+    "quantize", "comparisons", "arithmetic", "codes", "reductions", "products", "any_products", "soft_arrays",
+    "soft_kernels", "refusals", "engines", "scaled_engines", "starts", "orders", "tiles", "layouts",
+    "everything",
 ]  # fmt: skip
 STOCHASTIC = {"rounding": "stochastic", "seed": 7}
 
@@ -80,6 +81,48 @@ def test_products_have_the_bits_of_the_cpu(shape, fmt, scale):
     b = sf.quantize((rng.standard_normal((k, n)) * scale).astype(np.float32), fmt)
     got = sf.matmul(cuda.to_device(a), cuda.to_device(b), fmt).copy_to_host()
     assert_identical(got, sf.matmul(a, b, fmt), shape, fmt)
+
+
+MODES = [{}, {"rounding": "toward_zero"}, {"rounding": "to_odd"}, {**STOCHASTIC, "offset": 1920}]
+
+
+@pytest.mark.parametrize("options", MODES, ids=lambda o: o.get("rounding", "nearest"))
+@pytest.mark.parametrize("fmt", ["binary16", "bfloat16", "float8_e5m2"])
+def test_products_in_every_mode_begin_with_c(fmt, options):
+    from numba import cuda
+
+    rng = np.random.default_rng(2)
+    shapes = (130, 300), (300, 192), (130, 192)
+    a, b, c = (sf.quantize(rng.standard_normal(s, np.float32), fmt) for s in shapes)
+    there = [cuda.to_device(x) for x in (a, b, c)]
+    got = sf.matmul(*there[:2], fmt, c=there[2], **options).copy_to_host()
+    assert_identical(got, sf.matmul(a, b, fmt, c=c, **options), fmt)
+
+
+@pytest.mark.parametrize("name", sf.engines.presets())
+def test_engines_have_the_bits_of_the_cpu(name):
+    from numba import cuda
+    from test_cuda_bodies import operands_of
+
+    engine = sf.engines.presets()[name]
+    a, b, c, scales = operands_of(engine, (37, 130, 29), np.random.default_rng(0))
+    wanted = sf.matmul(a, b, engine.acc, engine=engine, c=c, **scales)
+    there = {k: cuda.to_device(x) for k, x in {"c": c, **scales}.items()}
+    left, right = cuda.to_device(a), cuda.to_device(b)
+    got = sf.matmul(left, right, engine.acc, engine=engine, **there).copy_to_host()
+    assert_identical(got, wanted, name)
+
+
+@pytest.mark.parametrize("order", ["pairwise", "lanes", "blocked", "kahan"])
+def test_one_long_sum_in_any_order(order):
+    from numba import cuda
+
+    x = np.random.default_rng(1).standard_normal((1 << 20) + 77, np.float32)
+    more = {"order": order, **({"block": 1000} if order == "blocked" else {})}
+    for options in ({}, STOCHASTIC):
+        got = sf.sum(cuda.to_device(x), "bfloat16", accumulator="binary32", **more, **options)
+        wanted = sf.sum(x, "bfloat16", accumulator="binary32", **more, **options)
+        assert_identical(got.copy_to_host(), wanted, order)
 
 
 def test_work_goes_to_the_stream_of_the_array():

@@ -12,7 +12,7 @@ from softfloat.fixed_point import FixedPoint
 from softfloat.format import Format
 from softfloat.formats import as_format
 from softfloat.functional import _integer, decode
-from softfloat.operands import Held, exact_parts, held, hold
+from softfloat.operands import Held, exact_parts, held, hold, host_only
 
 
 def _format_for(x, fmt):
@@ -57,6 +57,7 @@ def asarray(x, fmt=None, **options):
 
 def from_codes(codes, fmt):
     """A SoftArray of codes, integers in [0, 2**fmt.bits)."""
+    host_only(codes)
     fmt = as_format(fmt)
     return held(np.array(decode(codes, fmt), fmt.carrier), fmt)
 

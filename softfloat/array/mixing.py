@@ -18,7 +18,7 @@ from softfloat import comparison
 from softfloat.array.processor import standard
 from softfloat.fixed_point import FixedPoint
 from softfloat.functional import quantize
-from softfloat.operands import FLOAT64, Held, exact_parts
+from softfloat.operands import FLOAT64, Held, exact_parts, host_only, on_device
 
 WEAK = (bool, int, float, Fraction, decimal.Decimal)
 
@@ -85,6 +85,11 @@ def two_formats(first, second):
 
 def operand(x, fmt):
     """What x is worth beside values of a format: values, in the format's carrier."""
+    if on_device(x):
+        raise TypeError(
+            f"a SoftArray of the host and a {type(x).__name__} of a device do not mix; copy one of them, for instance "
+            "with .to_device(), and call softfloat's functions"
+        )
     if isinstance(x, Held):
         if x._format is not fmt and x._format != fmt:
             raise two_formats(fmt, x._format)
@@ -202,6 +207,7 @@ def rounded(x, fmt, **options):
         x = without_held(x)
     elif isinstance(x, Held):
         x = x._values
+    host_only(x)
     return np.asarray(quantize(x, fmt, **options), fmt.carrier)
 
 

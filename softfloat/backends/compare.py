@@ -60,6 +60,7 @@ from softfloat.rounding import (
 )
 
 EQUAL, NOT_EQUAL, LESS, LESS_EQUAL, GREATER, GREATER_EQUAL = range(6)
+RELATIONS = "equal", "not_equal", "less", "less_equal", "greater", "greater_equal"
 UP, DOWN, AFTER = range(3)
 
 

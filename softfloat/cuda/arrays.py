@@ -27,7 +27,7 @@ class Owner(NamedTuple):
 
     view(x, stream) : the same memory, flat, as numba has it.   stream(x) : the caller's, as numba has it.
     empty(like, shape, dtype, stream) : a new array.   floats(x) : x with a float32 or float64 dtype, if that is exact.
-    spread(x, shape) : x broadcast to a shape, contiguous.   dtype(x) : as NumPy has it, or None.
+    spread(x, shape) : x broadcast to a shape.   dtype(x) : as NumPy has it, or None.   whole(x) : C-contiguous.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Owner(NamedTuple):
     floats: Any
     spread: Any
     dtype: Any
+    whole: Any
 
 
 def owner_of(x):
@@ -91,22 +92,30 @@ def _numba():
 
     def view(x, stream):
         if not x.is_c_contiguous():
-            raise ValueError(
-                f"the device array of shape {x.shape} is not C-contiguous; numba copies none on the "
-                "device: give it as cupy.asarray(x), or copy it yourself"
-            )
+            from softfloat.cuda.kernels import copied
+
+            return copied(x, stream)
         return x.reshape(x.size) if x.ndim != 1 else x
 
     def empty(like, shape, dtype, stream):
         return cuda.device_array(shape, dtype, stream=stream)
 
-    def spread(x, shape):
-        raise ValueError(
-            f"numba's device arrays are not broadcast: got {x.shape} for a result of shape {shape}; give operands "
-            "of one shape, or of one element"
-        )
+    return Owner(
+        "numba", view, stream, empty, floats, _numba_spread, lambda x: np.dtype(x.dtype),
+        lambda x: x.is_c_contiguous(),
+    )  # fmt: skip
 
-    return Owner("numba", view, stream, empty, floats, spread, lambda x: np.dtype(x.dtype))
+
+def _numba_spread(x, shape):
+    """The same memory with strides of 0 where it repeats."""
+    if tuple(x.shape) == tuple(shape):
+        return x
+    if SIMULATED:
+        return type(x)(np.broadcast_to(x._ary, shape))
+    lost = len(shape) - x.ndim
+    strides = [0] * lost + [0 if n == 1 else s for n, s in zip(x.shape, x.strides, strict=True)]
+    np.broadcast_shapes(tuple(x.shape), tuple(shape))  # ValueError where it cannot be
+    return type(x)(tuple(shape), tuple(strides), x.dtype, stream=x.stream, gpu_data=x.gpu_data)
 
 
 @functools.cache
@@ -131,7 +140,7 @@ def _cupy():
 
     return Owner(
         "cupy", view, stream, lambda like, shape, dtype, s: cupy.empty(shape, dtype), floats, spread,
-        lambda x: np.dtype(x.dtype),
+        lambda x: np.dtype(x.dtype), lambda x: x.flags.c_contiguous,
     )  # fmt: skip
 
 
@@ -142,7 +151,7 @@ def _torch():
     cuda = require()
     kinds = {
         np.dtype(name): getattr(torch, name)
-        for name in ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int64")
+        for name in ("float32", "float64", "uint8", "uint16", "uint32", "uint64", "int64", "bool")
         if hasattr(torch, name)
     }
     names = {kind: dtype for dtype, kind in kinds.items()}
@@ -168,4 +177,7 @@ def _torch():
     def spread(x, shape):
         return x.expand(shape).contiguous()
 
-    return Owner("torch", view, stream, empty, floats, spread, lambda x: names.get(x.dtype))
+    return Owner(
+        "torch", view, stream, empty, floats, spread, lambda x: names.get(x.dtype),
+        lambda x: x.is_contiguous(),
+    )  # fmt: skip

@@ -11,6 +11,7 @@ start, stride : the first task of the thread and the number of threads.
 """
 
 import functools
+import operator
 
 import numpy as np
 from llvmlite import ir
@@ -124,6 +125,20 @@ def float_of(u):
     return to_float(u)
 
 
+@functools.cache
+def copy_body():
+    """out[i] = element i, in C order, of an array of any layout."""
+
+    @jit
+    def body(arrays, masks, constants, how, key, offset, start, stride):
+        out, x = arrays[0], arrays[2]
+        for i in range(start, out.size, stride):
+            out[i] = x.flat[i]
+        return -1
+
+    return body
+
+
 # ---------------------------------------------------------------- random words
 @jit(inline=True)
 def pair_words(key, first):
@@ -133,6 +148,17 @@ def pair_words(key, first):
     if first & 1:
         low, high = high, key_word(key, (first >> 1) + 1) & u64(HALF_WORD)
     return low, high
+
+
+@jit(inline=True)
+def four_words(key, first):
+    """The 32-bit words of four elements from `first`, as uint64."""
+    low = u64(HALF_WORD)
+    w, x = key_word(key, first >> 1), key_word(key, (first >> 1) + 1)
+    a, b, c, d = w & low, w >> u64(32), x & low, x >> u64(32)
+    if first & 1:
+        a, b, c, d = b, c, d, key_word(key, (first >> 1) + 2) & low
+    return a, b, c, d
 
 
 @jit(inline=True)
@@ -152,15 +178,23 @@ def round_body(kind, mode, rule, width):
     stochastic = int(mode >= STOCHASTIC)
 
     @jit(inline=True)
-    def words_of(key, first):
+    def round_pair(x, y, p, none, key, first):
+        v, w = u64(0), u64(0)
         if stochastic == 1:
-            return pair_words(key, first)
-        return u64(0), u64(0)
+            v, w = pair_words(key, first)
+        return round_one(x, p, resize(v, none)), round_one(y, p, resize(w, none))
 
     @jit(inline=True)
-    def round_pair(x, y, p, none, key, first):
-        v, w = words_of(key, first)
-        return round_one(x, p, resize(v, none)), round_one(y, p, resize(w, none))
+    def round_four(x, p, none, key, first):
+        words = u64(0), u64(0), u64(0), u64(0)
+        if stochastic == 1:
+            words = four_words(key, first)
+        return (
+            round_one(x[0], p, resize(words[0], none)),
+            round_one(x[1], p, resize(words[1], none)),
+            round_one(x[2], p, resize(words[2], none)),
+            round_one(x[3], p, resize(words[3], none)),
+        )
 
     @jit
     def body(arrays, masks, constants, how, key, offset, start, stride):
@@ -171,10 +205,7 @@ def round_body(kind, mode, rule, width):
         while g < groups:
             first = np.int64(g) * width + offset
             if width == 4:
-                a, b, c, d = load_many(x, g)
-                a, b = round_pair(a, b, p, none, key, first)
-                c, d = round_pair(c, d, p, none, key, first + 2)
-                store_many(out, g, (a, b, c, d))
+                store_many(out, g, round_four(load_many(x, g), p, none, key, first))
             if width == 2:
                 a, b = load_many(x, g)
                 store_many(out, g, round_pair(a, b, p, none, key, first))
@@ -294,6 +325,23 @@ def careful_body(name, mode, codes):
                 out[i] = to_code(negative, code, F)
             i = np.uint64(i + np.uint64(stride))
         return missing
+
+    return body
+
+
+@functools.cache
+def compare_body(relation):
+    """Comparisons of the exact numbers, float64 holding both."""
+    holds = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)[relation]
+
+    @jit
+    def body(arrays, masks, constants, how, key, offset, start, stride):
+        out, _, a, b, _ = arrays
+        i = np.uint64(start)
+        while i < np.uint64(out.size):
+            out[i] = holds(np.float64(a[i & masks[0]]), np.float64(b[i & masks[1]]))
+            i = np.uint64(i + np.uint64(stride))
+        return -1
 
     return body
 

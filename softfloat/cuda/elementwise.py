@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 
+from softfloat.backends.compare import RELATIONS
 from softfloat.backends.cpu import FAST_OPERATIONS
 from softfloat.cuda import bodies
 from softfloat.cuda.arrays import bare, owner_of
@@ -80,15 +81,37 @@ class Call:
             dtypes.append(value.dtype)
         return value
 
-    def flat(self, value, shape):
-        """(a flat view, the mask of its indices): all of it or, of one element, always the first."""
+    def flat(self, value, shape, target=None):
+        """(a flat view, the mask of its indices): all of it or, of one element, always the first.
+
+        Where it shares memory with the target but does not lie where that lies, it is copied first.
+        """
         size = int(np.prod(value.shape, dtype=np.int64))
         mask = ALL if size > 1 or tuple(value.shape) == tuple(shape) else np.uint64(0)
         if isinstance(value, np.ndarray):
             return self.upload(value.reshape(-1)), np.uint64(0)
         if mask and tuple(value.shape) != tuple(shape):
             value = self.owner.spread(value, shape)
-        return self.owner.view(value, self.stream), mask
+        view = self.owner.view(value, self.stream)
+        if target is not None and overlap(view, target) and not (mask and same_place(view, target)):
+            view = self.copied(view)
+        return view, mask
+
+    def spread(self, value, shape):
+        """A flat copy of an operand broadcast to a shape."""
+        if isinstance(value, np.ndarray):
+            return self.upload(np.broadcast_to(value, shape).reshape(-1))
+        return self.copied(self.owner.view(self.owner.spread(value, shape), self.stream))
+
+    def copied(self, view):
+        """A flat copy of an array as numba has it."""
+        from softfloat.cuda.kernels import copied
+
+        return copied(view, self.stream)
+
+    def apart(self, view, target):
+        """The view, or a copy where it shares memory with the target."""
+        return self.copied(view) if overlap(view, target) else view
 
     def result(self, out, shape, dtype, allowed, what):
         """(the array to fill and to return, its flat view)."""
@@ -107,33 +130,75 @@ class Call:
         if self.owner.dtype(out) not in allowed:
             names = " or ".join(str(d) for d in allowed)
             raise TypeError(f"out= must have dtype {names} to hold {what}, got {out.dtype}")
+        if not self.owner.whole(out):
+            raise ValueError(
+                f"out= must be C-contiguous on a device, got strides {_strides(out)} for shape {tuple(shape)}"
+            )
 
     def words(self, choice, shape):
         """The given random words on the device; empty where a seed decides."""
         words = choice.words(shape)
         return self.upload(words) if words.size else _no_words()
 
-    def run(self, body, out, words, flat, constants, choice, tasks=None, fmt=None, shape=None):
-        """Launch a body; with `fmt`, wait and raise for an element without a result."""
-        from softfloat.cuda.kernels import careful_kernel, elementwise_kernel, launch
-
+    def _arguments(self, out, words, flat, constants, choice):
         views = [view for view, _ in flat]
         masks = tuple(mask for _, mask in flat)
         masks = (*masks, *[masks[0]] * 2)[:3]
         arrays = tuple(bare(x) for x in (out, words, *(*views, views[0], views[0])[:3]))
         how = tuple(np.int64(n) for n in (choice.saturate, choice.bits, choice.variant))
-        arguments = arrays, masks, constants, how, np.uint64(choice.key), np.int64(choice.offset)
+        return arrays, masks, constants, how, np.uint64(choice.key), np.int64(choice.offset)
+
+    def run(self, body, out, words, flat, constants, choice, tasks=None):
+        """Launch a body that gives every element a result."""
+        from softfloat.cuda.kernels import elementwise_kernel, launch
+
+        arguments = self._arguments(out, words, flat, constants, choice)
         tasks = out.size if tasks is None else tasks
-        if out.size == 0:
-            return
-        if fmt is None:
+        if out.size:
             launch(elementwise_kernel(body), tasks, self.stream, *arguments)
-            return
+
+    def missing(self, body, out, words, flat, constants, choice):
+        """Launch a body and wait: the least index of an element without a result, or None."""
+        from softfloat.cuda.kernels import careful_kernel, launch
+
+        if not out.size:
+            return None
+        arguments = self._arguments(out, words, flat, constants, choice)
         missing = self.upload(np.array([NOBODY]))
-        launch(careful_kernel(body), tasks, self.stream, *arguments, missing)
-        found = int(missing.copy_to_host(stream=0 if SIMULATED else self.stream)[0])
-        if found != NOBODY:
-            _no_result(fmt, found, tuple(shape))
+        launch(careful_kernel(body), out.size, self.stream, *arguments, missing)
+        found = int(self.download(missing, 0))
+        return None if found == NOBODY else found
+
+    def download(self, view, index):
+        """One element of a flat array; waits for it."""
+        host = view[index : index + 1].copy_to_host(stream=self.stream)
+        if self.stream:
+            self.stream.synchronize()
+        return host[0]
+
+    def fill(self, name, flat, target, fmt, choice, words, shape=()):
+        """An operation into a flat target; ValueError where an element, of this shape, has no result."""
+        if not isinstance(fmt, Format) or _may_fail(fmt):
+            body = bodies.careful_body(name, choice.mode, False)
+            index = self.missing(body, target, words, flat, integers(fmt), choice)
+            if index is not None:
+                _no_result(fmt, index, tuple(shape))
+            return
+        quick = quick_form(fmt, target.dtype, choice)
+        carriers = {np.dtype(x.dtype) for x in (target, *(view for view, _ in flat))}
+        if name == "quantize" and quick and len(carriers) == 1:
+            form, constants = quick
+            width = _width(target, flat[0][0])
+            tasks = -(-target.size // width)
+            body = bodies.round_body(*form, width)
+        elif quick and carriers == {FLOAT32} and _in_lanes(name, fmt, choice):
+            form, constants = quick
+            body, tasks = bodies.lane_body(name, *form), None
+            constants = constants, integers(fmt), numbers(fmt)
+        else:
+            body, tasks = bodies.operation_body(name, choice.mode), None
+            constants = integers(fmt), numbers(fmt)
+        self.run(body, target, words, flat, constants, choice, tasks)
 
 
 @functools.cache
@@ -174,6 +239,20 @@ def _address(view):
     return bare(view).ctypes.data if SIMULATED else view.device_ctypes_pointer.value or 0
 
 
+def overlap(x, y):
+    """Whether two flat arrays share memory."""
+    a, b = _address(x), _address(y)
+    return a < b + y.size * y.dtype.itemsize and b < a + x.size * x.dtype.itemsize
+
+
+def same_place(x, y):
+    return _address(x) == _address(y) and x.dtype.itemsize == y.dtype.itemsize
+
+
+def _strides(x):
+    return tuple(x.stride() if callable(getattr(x, "stride", None)) else x.strides)
+
+
 def elementwise(name, operands, fmt, out, options):
     """Any operation of softfloat.functional or softfloat.elementary that gives values."""
     fmt, choice = as_format(fmt), Choice.of(name, options)
@@ -181,28 +260,8 @@ def elementwise(name, operands, fmt, out, options):
     values, shape, dtypes = call.read(operands)
     dtype = _result_dtype(fmt, dtypes)
     result, target = call.result(out, shape, dtype, _carriers(fmt), fmt.label)
-    flat = [call.flat(v, shape) for v in values]
-    words = call.words(choice, shape)
-    carriers = {np.dtype(x.dtype) for x in (target, *(view for view, _ in flat))}
-    quick = quick_form(fmt, target.dtype, choice)
-    if name == "quantize" and quick and len(carriers) == 1:
-        form, constants = quick
-        width = _width(target, flat[0][0])
-        body = bodies.round_body(*form, width)
-        call.run(body, target, words, flat, constants, choice, -(-target.size // width))
-        return result
-    if not isinstance(fmt, Format) or _may_fail(fmt):
-        fallible = fmt if _may_fail(fmt) else None
-        body = bodies.careful_body(name, choice.mode, False)
-        call.run(body, target, words, flat, integers(fmt), choice, fmt=fallible, shape=shape)
-        return result
-    if quick and carriers == {FLOAT32} and _in_lanes(name, fmt, choice):
-        form, constants = quick
-        body = bodies.lane_body(name, *form)
-        constants = constants, integers(fmt), numbers(fmt)
-    else:
-        body, constants = bodies.operation_body(name, choice.mode), (integers(fmt), numbers(fmt))
-    call.run(body, target, words, flat, constants, choice)
+    flat = [call.flat(v, shape, target) for v in values]
+    call.fill(name, flat, target, fmt, choice, call.words(choice, shape), shape)
     return result
 
 
@@ -218,6 +277,18 @@ def _in_lanes(name, fmt, choice):
     )
 
 
+def compare(relation, a, b):
+    """Booleans: whether numbers of a and b are in this relation, of softfloat.backends.compare."""
+    choice, boolean = Choice(), np.dtype(np.bool_)
+    call = Call(RELATIONS[relation], [a, b])
+    values, shape, _ = call.read([a, b])
+    result, target = call.result(None, shape, boolean, (), "")
+    flat = [call.flat(v, shape, target) for v in values]
+    constants = (np.int64(0),)
+    call.run(bodies.compare_body(relation), target, call.words(choice, ()), flat, constants, choice)
+    return result
+
+
 def encode(x, fmt, out, options):
     """The codes of x."""
     fmt, choice = as_format(fmt), Choice.of("encode", options)
@@ -225,13 +296,15 @@ def encode(x, fmt, out, options):
     (value,), shape, _ = call.read([x])
     what = f"codes of {fmt.label}"
     result, target = call.result(out, shape, fmt.code_dtype, [fmt.code_dtype], what)
-    flat, words = [call.flat(value, shape)], call.words(choice, shape)
+    flat, words = [call.flat(value, shape, target)], call.words(choice, shape)
     if isinstance(fmt, Format) and fmt.has_nan:
         body, constants = bodies.encode_body(choice.mode), (integers(fmt), numbers(fmt))
         call.run(body, target, words, flat, constants, choice)
-    else:
-        body = bodies.careful_body("quantize", choice.mode, True)
-        call.run(body, target, words, flat, integers(fmt), choice, fmt=fmt, shape=shape)
+        return result
+    body = bodies.careful_body("quantize", choice.mode, True)
+    index = call.missing(body, target, words, flat, integers(fmt), choice)
+    if index is not None:
+        _no_result(fmt, index, tuple(shape))
     return result
 
 
@@ -249,7 +322,7 @@ def decode(codes, fmt, out):
     if isinstance(fmt, Format) and fmt.specials == "ieee" and fmt.mantissa_bits > 1:
         quiet = 1 << (fmt.mantissa_bits - 1)
     bits = target.view(np.dtype(f"i{target.dtype.itemsize}"))
-    flat = [(call.owner.view(codes, call.stream), ALL)]
+    flat = [call.flat(codes, codes.shape, target)]
     body = bodies.decode_body(23 if target.dtype == FLOAT32 else 52)
     constants = integers(fmt), np.int64(quiet)
     call.run(body, bits, call.words(choice, ()), flat, constants, choice)

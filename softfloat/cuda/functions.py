@@ -2,6 +2,7 @@
 
 import functools
 
+from softfloat.cuda import contract as _contractions
 from softfloat.cuda import elementwise as _elements
 from softfloat.cuda import reduce as _reductions
 from softfloat.cuda.soft import SoftDeviceArray
@@ -40,6 +41,10 @@ def elementwise(name, operands, fmt, out, options):
     return _finished(operands, fmt, out, lambda given, target: run(given, fmt, target, options))
 
 
+def compare(relation, a, b):
+    return _elements.compare(relation, _values(a), _values(b))
+
+
 def encode(x, fmt, out, options):
     return _elements.encode(_values(x), fmt, out, options)
 
@@ -55,13 +60,22 @@ def reduction(x, how, axis, keepdims, kind, finish, out):
     return _finished((x,), how.result, out, run)
 
 
-def matmul(a, b, how, c, engine, out):
+def _own(x):
+    """The format that an array says its numbers are in: a Format, the name of a dtype of PyTorch, or None."""
+    return getattr(x, "_format", None) or str(getattr(x, "dtype", "")).removeprefix("torch.")
+
+
+def matmul(a, b, how, c, engine, scales, out):
+    own = _own(a), _own(b)
+
     def run(given, target):
-        return _reductions.matmul(*given, how, c, engine, target)
+        left, right, start, *more = given
+        return _contractions.matmul(left, right, how, start, engine, more, own, target)
 
-    return _finished((a, b), how.result, out, run)
+    result = run(tuple(map(_values, (a, b, c, *scales))), _into(out, how.result))
+    return _soft((a, b), how.result, result) if out is None else out
 
 
-dot = _reductions.dot
+dot = _contractions.dot
 
-__all__ = ["decode", "dot", "elementwise", "encode", "matmul", "reduction"]
+__all__ = ["compare", "decode", "dot", "elementwise", "encode", "matmul", "reduction"]

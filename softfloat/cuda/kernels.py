@@ -3,26 +3,31 @@
 import functools
 import warnings
 
+import numpy as np
+
 # The module cuda is that of numba-cuda, which the importer has asked for.
 from numba import cuda, float32, int64, uint32
 
 from softfloat._jit import jit
+from softfloat.cuda import bodies
+from softfloat.cuda.arrays import bare
 from softfloat.cuda.driver import SIMULATED, THREADS, blocks_for, processors
 from softfloat.cuda.product import (
     BROAD,
     COLUMNS,
     DEPTH,
+    GENERAL,
     LARGEST,
     LEAST,
-    QUICK,
-    ROWS,
     SIDE,
-    STEPS,
-    TALL,
     TOGETHER,
     UNIVERSAL,
     choose_form,
-    scaled,
+    column_word,
+    larger,
+    product_word,
+    row_word,
+    start_body,
     survey_body,
 )
 
@@ -67,16 +72,17 @@ def careful_kernel(body):
     return softfloat_careful
 
 
+@functools.cache
 def per_element_kernel(element, room):
-    """The kernel of element(e, arrays, state, ...), for each output; state: `room` words of the thread's own."""
+    """The kernel of element(e, arrays, state, given), for each output; state: `room` words of the thread's own."""
 
     @cuda.jit
-    def softfloat_reduce(arrays, shape, n, choice, F, R, key, offset):
+    def softfloat_element(count, arrays, given):
         state = cuda.local.array(room, int64)
-        for e in range(cuda.grid(1), shape[0] * shape[1] * shape[2], cuda.gridsize(1)):
-            element(e, arrays, plain(state), shape, n, choice, F, R, key, offset)
+        for e in range(cuda.grid(1), count, cuda.gridsize(1)):
+            element(e, arrays, plain(state), given)
 
-    return softfloat_reduce
+    return softfloat_element
 
 
 def configured(kernel, grid, threads, stream):
@@ -93,6 +99,22 @@ def launch(kernel, tasks, stream, *arguments):
         configured(kernel, blocks, THREADS, stream)(*arguments)
     else:
         kernel[blocks, THREADS, stream](*arguments)
+
+
+def copied(x, stream):
+    """A flat copy, in C order, of an array of any layout as numba has it."""
+    if min(x.strides, default=0) < 0:
+        raise ValueError(
+            f"a device array with negative strides {x.strides} cannot be read; copy it first"
+        )
+    room = cuda.device_array(x.size, x.dtype, stream=stream)
+    if x.size:
+        arrays = tuple(bare(y) for y in (room, room, x, x, x))
+        body, none = bodies.copy_body(), (np.uint64(0),) * 3
+        zero = np.int64(0)
+        arguments = arrays, none, (zero,), (zero,) * 3, np.uint64(0), zero
+        launch(elementwise_kernel(body), x.size, stream, *arguments)
+    return room
 
 
 # ---------------------------------------------------------------- products of matrices
@@ -120,12 +142,24 @@ def choice_kernel():
     """One thread: chosen[0] takes the form, ceiling[0] how far sums may go by it."""
 
     @cuda.jit
-    def softfloat_choice(found, digits, limits, chosen, ceiling):
-        form, limit = choose_form(plain(found), digits, limits)
+    def softfloat_choice(found, offers, chosen, ceiling):
+        form, limit = choose_form(plain(found), plain(offers))
         chosen[0] = form
         ceiling[0] = limit
 
     return softfloat_choice
+
+
+@functools.cache
+def start_kernel():
+    """chosen[1] is set where softfloat.cuda.product.start_body finds an initial value that tiles do not take."""
+
+    @cuda.jit
+    def softfloat_starts(C, F, N, chosen):
+        if start_body(plain(C), F, N, cuda.grid(1), cuda.gridsize(1)):
+            chosen[1] = 1
+
+    return softfloat_starts
 
 
 @functools.cache
@@ -141,72 +175,90 @@ def universal_kernel(body):
 
 
 @functools.cache
-def tile_kernel(form):
-    """C = A @ B in tiles, by the quick or the middle form, if that is the chosen one; words: Q, K and the clamp.
+def tile_kernel(kind):
+    """out = C + A @ B in tiles of a kind (a Tile), C empty for +0, if its form is the chosen one.
 
+    constants : of the form.   key, row : of the random words; number of the result's first row.
     Where the tile sticks out, zeros are multiplied, which change no sum.
     """
-    step = STEPS[form]
+    form, random, tall = kind.form, kind.random, kind.tall
+    rows, share = SIDE * tall, DEPTH // tall  # share : threads that read a row of A
+    step, prepare, blank = kind.step, kind.prepare, kind.blank
 
     @cuda.jit
-    def softfloat_tile(A, B, C, chosen, ceiling, words):
+    def softfloat_tile(A, B, C, out, chosen, ceiling, constants, key, row):
         if chosen[0] != form:
             return
-        scale, splitter, clamp = words
         limit = ceiling[0]
-        a_tile = cuda.shared.array((DEPTH, ROWS), float32)
+        a_tile = cuda.shared.array((DEPTH, rows), float32)
         b_first = cuda.shared.array((DEPTH, COLUMNS), float32)
         b_second = cuda.shared.array((DEPTH, COLUMNS), float32)
-        acc = cuda.local.array((TALL, BROAD), float32)
-        a_own = cuda.local.array(TALL, float32)
+        acc = cuda.local.array((tall, BROAD), float32)
+        a_own = cuda.local.array(tall, float32)
+        if random == 1:
+            a_words = cuda.shared.array((DEPTH, rows), uint32)
+            b_words = cuda.shared.array((DEPTH, COLUMNS), uint32)
+            w_own = cuda.local.array(tall, uint32)
         tx, ty = uint32(cuda.threadIdx.x), uint32(cuda.threadIdx.y)
-        m, n, terms = uint32(C.shape[0]), uint32(C.shape[1]), uint32(A.shape[1])
-        row0 = uint32(cuda.blockIdx.y) * uint32(ROWS)
-        column0 = uint32(cuda.blockIdx.x) * uint32(COLUMNS)
+        m, n, terms = uint32(out.shape[0]), uint32(out.shape[1]), uint32(A.shape[1])
+        row0 = uint32(cuda.blockIdx.x) * uint32(rows)
+        column0 = uint32(cuda.blockIdx.y) * uint32(COLUMNS)
         place = ty * uint32(SIDE) + tx
-        for i in range(TALL):
+        for i in range(tall):
             for j in range(BROAD):
-                acc[i, j] = float32(0.0)
+                r = row0 + ty * uint32(tall) + uint32(i)
+                column = column0 + tx * uint32(BROAD) + uint32(j)
+                given = C.size > 0 and r < m and column < n
+                acc[i, j] = C[int64(r) * int64(n) + int64(column)] if given else float32(0.0)
         for k0 in range(0, terms, DEPTH):
             worst = float32(0.0)
-            for i in range(TALL):
+            for i in range(tall):
                 for j in range(BROAD):
-                    size = abs(acc[i, j])
-                    worst = size if size > worst else worst
+                    worst = larger(abs(acc[i, j]), worst)
             if worst > limit:
                 chosen[1] = 1
-            r = row0 + (place >> uint32(1))
-            for i in range(TALL):
-                kk = (place & uint32(1)) * uint32(TALL) + uint32(i)
+            own = place // uint32(share)
+            r = row0 + own
+            for i in range(tall):
+                kk = (place % uint32(share)) * uint32(tall) + uint32(i)
                 k = uint32(k0) + kk
                 inside = r < m and k < terms
-                a_tile[kk, place >> uint32(1)] = A[r, k] if inside else float32(0.0)
+                a_tile[kk, own] = A[r, k] if inside else float32(0.0)
+                if random == 1:
+                    a_words[kk, own] = row_word(key, row + int64(r), int64(k))
             for j in range(BROAD):
-                column = column0 + tx * uint32(BROAD) + uint32(j)
+                own = tx * uint32(BROAD) + uint32(j)
+                column = column0 + own
                 k = uint32(k0) + ty
                 inside = column < n and k < terms
-                b = B[k, column] if inside else float32(0.0)
-                if form == QUICK:
-                    b_first[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, scale)
-                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, splitter)
-                else:
-                    b_first[ty, tx * uint32(BROAD) + uint32(j)] = b
-                    b_second[ty, tx * uint32(BROAD) + uint32(j)] = scaled(b, scale)
+                b = B[k, column] if inside else blank
+                first, second = prepare(b, constants)
+                b_first[ty, own] = first
+                b_second[ty, own] = second
+                if random == 1:
+                    b_words[ty, own] = column_word(key, int64(column), int64(k))
             cuda.syncthreads()
             for kk in range(DEPTH):
-                for i in range(TALL):
-                    a_own[i] = a_tile[uint32(kk), ty * uint32(TALL) + uint32(i)]
+                for i in range(tall):
+                    a_own[i] = a_tile[uint32(kk), ty * uint32(tall) + uint32(i)]
+                    if random == 1:
+                        w_own[i] = a_words[uint32(kk), ty * uint32(tall) + uint32(i)]
                 for j in range(BROAD):
-                    first = b_first[uint32(kk), tx * uint32(BROAD) + uint32(j)]
-                    second = b_second[uint32(kk), tx * uint32(BROAD) + uint32(j)]
-                    for i in range(TALL):
-                        acc[i, j] = step(acc[i, j], a_own[i], first, second, splitter, clamp)
+                    own = tx * uint32(BROAD) + uint32(j)
+                    first, second = b_first[uint32(kk), own], b_second[uint32(kk), own]
+                    for i in range(tall):
+                        y = uint32(0)
+                        if random == 1:
+                            y = product_word(w_own[i], b_words[uint32(kk), own])
+                        acc[i, j] = step(acc[i, j], a_own[i], first, second, constants, y)
             cuda.syncthreads()
-        for i in range(TALL):
+        for i in range(tall):
             for j in range(BROAD):
-                r = row0 + ty * uint32(TALL) + uint32(i)
+                r = row0 + ty * uint32(tall) + uint32(i)
                 column = column0 + tx * uint32(BROAD) + uint32(j)
                 if r < m and column < n:
-                    C[r, column] = acc[i, j]
+                    out[r, column] = acc[i, j]
+                    if form == GENERAL and not abs(acc[i, j]) <= limit:
+                        chosen[1] = 1
 
     return softfloat_tile

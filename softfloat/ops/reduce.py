@@ -88,6 +88,7 @@ SHARED_BITS = 16  # random bits up to which product and sum share a word of 32
 GOLDEN32 = 0x9E3779B1
 FIRST32, SECOND32 = 0x85EBCA6B, 0xC2B2AE35  # of the finaliser of MurmurHash3
 STATE = 64  # numbers under way: lanes, or levels of a tree
+LEVELS = 62
 ONE = 0x3FF << 52
 SIGN = -(1 << 63)
 
@@ -308,22 +309,29 @@ def join(state, n, kind, F, R, key):
 
 
 @jit
-def pairwise(a, b, i, j, first, stop, state, neutral, kind, F, R, key):
-    """state[level] holds the sum of a whole subtree of 2**level terms where that bit of the number of terms is set."""
+def put(s, k, level, top, state, kind, F, R, key):
+    """Take in the sum s of the 2**level terms of which k is the last: whole subtrees join, below level `top`.
+
+    state[level] holds the sum of a whole subtree of 2**level terms where that bit of the number of terms is set.
+    """
+    while level < top and (k >> level) & 1:
+        s = merge(state[level], s, (k >> level) << level, kind, F, R, key)
+        level += 1
+    state[level] = s
+
+
+@jit
+def pairwise(a, b, i, j, first, stop, top, state, neutral, kind, F, R, key):
     for k in range(first, stop):
         s = sequential(a, b, i, j, k, k + 1, 1, neutral, kind, F, R, key)
-        level = 0
-        while (k >> level) & 1:
-            s = merge(state[level], s, (k >> level) << level, kind, F, R, key)
-            level += 1
-        state[level] = s
+        put(s, k, 0, top, state, kind, F, R, key)
 
 
 @jit
 def join_subtrees(state, n, neutral, kind, F, R, key):
     """The whole subtrees of n terms, the smallest one last, combined from there."""
     s, found = neutral, False
-    for level in range(62):
+    for level in range(LEVELS):
         if (n >> level) & 1:
             # What has been combined begins after this subtree.
             right = ((n >> (level + 1)) << (level + 1)) + (1 << level)
@@ -416,7 +424,7 @@ def advance(a, b, i, j, first, stop, order, block, kind, state, F, R, key):
     elif order == LANES:
         lanes(a, b, i, j, first, stop, state, kind, F, R, key)
     else:
-        pairwise(a, b, i, j, first, stop, state, neutral, kind, F, R, key)
+        pairwise(a, b, i, j, first, stop, LEVELS, state, neutral, kind, F, R, key)
 
 
 @jit
