@@ -12,7 +12,7 @@ from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import dressed
-from softfloat.array.ufuncs import NO_VALUE, accumulate, call, reduce, rows_of
+from softfloat.array.ufuncs import EXACT, NO_VALUE, accumulate, call, delivered, reduce, rows_of
 from softfloat.context import operation_options
 from softfloat.operands import Held, hold
 
@@ -34,10 +34,7 @@ def _operation(function, *values, fmt):
 
 
 def _into(out, result):
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return result if out is None else delivered(result._values, EXACT, result._format, out)
 
 
 # ---------------------------------------------------------------- sums
