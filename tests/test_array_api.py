@@ -157,7 +157,7 @@ def test_what_is_not_offered_is_not_there():
         with pytest.raises(TypeError, match="SoftArray"):
             function(a) if row.name not in PAIRS else function(a, a)
     for row in array_standard.ATTRIBUTES:
-        assert hasattr(sf.SoftArray, row.name) == row.offered, row.name
+        assert hasattr(sf.ones((2, 2), "binary32"), row.name) == row.offered, row.name
 
 
 # Those of NumPy that never see an array.
@@ -730,7 +730,7 @@ def test_the_array_object_is_the_standards(format_name):
         "3 < a", "a.T", "m.mT", "m.shape", "m.ndim", "m.size", "a.shape", "bool(a[0, 1])",
         "float(a[0, 1])", "int(a[0, 1])", "complex(a[0, 1])",
         "a.to_device(a.device)", "a[0, 1]", "a[1, :]", "a[:, -1]", "a[..., 0]", "a[::-1, 1:]", "a[a > 0]",
-        "a[None, ...]", "m[0, ..., 1]", "a[i, j]", "a[i, :]",
+        "a[None, ...]", "m[0, ..., 1]", "a[i, j]",
     ):  # fmt: skip
         results = []
         for space in both(format_name):
