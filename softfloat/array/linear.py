@@ -4,6 +4,7 @@ import math
 import string
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from softfloat import contractions, products, reductions
 from softfloat.array.mixing import common_format, leaves, operand
@@ -167,7 +168,7 @@ def _vector_norm(x, ord, axis, keepdims):
         )
         return hold(np.asarray(values), x._format)
     if ord == math.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 1:
@@ -178,6 +179,12 @@ def _vector_norm(x, ord, axis, keepdims):
     raise unsupported("np.linalg.norm", f"ord={ord!r} needs powers")
 
 
+def _largest(sizes, axis, keepdims):
+    """The largest of sizes, zero of none."""
+    initial = {} if sizes.shape[axis] else {"initial": 0}
+    return np.max(sizes, axis=axis, keepdims=keepdims, **initial)
+
+
 def _matrix_norm(x, ord, axes, keepdims):
     if ord in (None, "fro", "f"):
         values = reductions.norm(
@@ -186,10 +193,10 @@ def _matrix_norm(x, ord, axes, keepdims):
         return hold(np.asarray(values), x._format)
     if ord not in (1, -1, math.inf, -math.inf):
         raise unsupported("np.linalg.norm", f"ord={ord!r} of a matrix needs its singular values")
-    rows, columns = (i % x.ndim for i in axes)
+    rows, columns = normalize_axis_tuple(axes, x.ndim)
     summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = np.sum(np.abs(x), axis=summed, keepdims=True)
-    result = (np.max if ord > 0 else np.min)(sums, axis=other, keepdims=True)
+    result = _largest(sums, other, True) if ord > 0 else np.min(sums, axis=other, keepdims=True)
     return result if keepdims else np.squeeze(result, axis=(rows, columns))
 
 
