@@ -443,6 +443,8 @@ MISUSE = {
     "text": (lambda a: a + "1", "str"),
     "none": (lambda a: np.add(a, None), "None"),
     "complex": (lambda a: a + 1j, "complex"),
+    "a choice of none": (lambda a: np.where(a > 1, a, None), "None"),
+    "nothing to join": (lambda a: np.append(a, None), "None"),
     "shapes": (lambda a: a + sf.ones(4, BF), r"\(3,\).*\(4,\)"),
     "a plain out": (lambda a: np.add(a, a, out=np.zeros(3)), "out= must be a SoftArray.*ndarray"),
     "out of another format": (lambda a: np.add(a, a, out=sf.zeros(3, HALF)), "bfloat16.*binary16"),

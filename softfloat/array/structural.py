@@ -23,7 +23,7 @@ def _values(x, fmt):
     """Values for SoftArrays and what joins them, through nested sequences of SoftArrays."""
     if isinstance(x, (list, tuple)) and any(isinstance(item, Held) for item in leaves(x)):
         return [_values(item, fmt) for item in x]
-    return x if x is None else operand(x, fmt)
+    return operand(x, fmt)
 
 
 def dressed(result, fmt):
