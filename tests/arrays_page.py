@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-import numpy as np
+import array_standard
 
 import softfloat.array.functions  # noqa: F401  (fills the table)
 from softfloat.array.registry import FUNCTIONS, SECTIONS, UFUNCS, name_of
@@ -103,48 +103,29 @@ Every other ufunc and NumPy function raises a TypeError that names it.
 
 ## The Python array API standard
 
-SoftArray does not offer `__array_namespace__`: the standard demands functions and data types that do not exist here
-(arrays of integers and complex numbers, eigenvalues, Fourier transforms). Of its names, these work under NumPy's name:
+SoftArray offers no `__array_namespace__`. Code that asks for it goes by the standard's data types and their promotion,
+to float64 too, and by one kind of array that holds indices and truth values as well; here a format is the data type,
+two of them do not mix, and indices and truth values are plain NumPy arrays, so a namespace could not keep its word.
+
+Of the standard's names, version 2025.12, these do what it says, special values included, when NumPy's function (or the
+package's, or the method) is called; tests/test_array_api.py tries each beside array-api-strict. Indices, counts and
+truth values are plain NumPy arrays; formats without infinity or NaN have their own rules there; NaN has no sign; sums
+start at +0. No function takes device=.
 
 """
 
-# The names of the standard, version 2025.12, its constants and its inspection left out.
-STANDARD = """
-abs acos acosh add all any arange argmax argmin argsort asarray asin asinh astype atan atan2 atanh
-bitwise_and bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor
-broadcast_arrays broadcast_to can_cast ceil clip concat conj copysign cos cosh count_nonzero
-cumulative_prod cumulative_sum diff divide empty empty_like equal exp expand_dims expm1 eye finfo
-flip floor floor_divide from_dlpack full full_like greater greater_equal hypot iinfo imag isdtype
-isfinite isin isinf isnan less less_equal linspace log log10 log1p log2 logaddexp logical_and
-logical_not logical_or logical_xor matmul matrix_transpose max maximum mean meshgrid min minimum
-moveaxis multiply negative nextafter nonzero not_equal ones ones_like permute_dims positive pow prod
-real reciprocal remainder repeat reshape result_type roll round searchsorted sign signbit sin sinh
-sort sqrt square squeeze stack std subtract sum take take_along_axis tan tanh tensordot tile tril
-triu trunc unique_all unique_counts unique_inverse unique_values unstack var vecdot where zeros
-zeros_like linalg.cholesky linalg.cross linalg.det linalg.diagonal linalg.eigh linalg.eigvalsh
-linalg.inv linalg.matmul linalg.matrix_norm linalg.matrix_power linalg.matrix_rank
-linalg.matrix_transpose linalg.outer linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd
-linalg.svdvals linalg.tensordot linalg.trace linalg.vecdot linalg.vector_norm fft.fft fft.ifft
-fft.fftn fft.ifftn fft.rfft fft.irfft fft.rfftn fft.irfftn fft.hfft fft.ihfft fft.fftfreq
-fft.rfftfreq fft.fftshift fft.ifftshift
-""".split()
-OWN = {"asarray", "arange", "empty", "eye", "full", "linspace", "ones", "zeros", "finfo"}
 
-
-def numpy_function(name):
-    found = np
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def is_supported(name):
-    function = numpy_function(name)
-    return function in UFUNCS or function in FUNCTIONS
-
-
-def wrapped(names):
-    return ", ".join(f"`{n}`" for n in names) + "\n"
+def standard_table(rows):
+    """The names of the standard: those without a note together, the others by note."""
+    lines = ["| name | offered as | where it differs, or why it is not there |", "|---|---|---|"]
+    groups: dict[tuple, list] = {}
+    for row in rows:
+        place = row.place and row.place.removesuffix(row.name)
+        groups.setdefault((place, row.note), []).append(f"`{row.name}`")
+    for (place, note), names in groups.items():
+        offered = {None: "no", "np.": "np.NAME", "sf.": "sf.NAME"}.get(place, place)
+        lines.append(f"| {', '.join(names)} | {offered} | {note} |")
+    return "\n".join(lines) + "\n"
 
 
 def ufunc_table():
@@ -171,20 +152,15 @@ def function_tables():
 
 
 def page():
-    there = [n for n in STANDARD if is_supported(n)]
-    own = [n for n in STANDARD if n in OWN and not is_supported(n)]
-    missing = [n for n in STANDARD if n not in there and n not in own]
     return (
         TEXT
         + ufunc_table()
         + function_tables()
         + "\n"
         + AFTER
-        + wrapped(there)
-        + "\nThese are functions of softfloat, which take the format as `fmt`:\n\n"
-        + wrapped(own)
-        + "\nThese are not there:\n\n"
-        + wrapped(missing)
+        + standard_table(array_standard.ROWS)
+        + "\nOf its array object:\n\n"
+        + standard_table(array_standard.ATTRIBUTES)
     )
 
 

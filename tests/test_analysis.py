@@ -612,8 +612,11 @@ def test_a_panel_of_each_kind_draws_zeros_and_single_points():
 
 
 ODD_FORMATS = [
-    sf.float8_e4m3fnuz, sf.float8_e8m0fnu, sf.dlfloat16, sf.p3109(8, 5, signed=False), sf.Format(3, 0),
-    sf.Format(5, 2, subnormals="grid"), sf.binary64,
+    sf.float8_e4m3fnuz, sf.float8_e8m0fnu, sf.binary64,
+    *(
+        pytest.param(fmt, marks=pytest.mark.exhaustive)
+        for fmt in (sf.dlfloat16, sf.p3109(8, 5, signed=False), sf.Format(3, 0), sf.Format(5, 2, subnormals="grid"))
+    ),
 ]  # fmt: skip
 
 

@@ -83,6 +83,20 @@ def test_arange_and_linspace_round_exact_numbers():
     assert numbers(half_open) == [0, 0.25, 0.5, 0.75]
 
 
+def test_the_format_may_follow_the_last_number():
+    for short, full in (
+        (sf.arange(3, BF), sf.arange(3, fmt=BF)),
+        (sf.arange(1, 3, BF), sf.arange(1, 3, fmt=BF)),
+        (sf.arange(1, 3, "0.5", "bfloat16"), sf.arange(1, 3, 0.5, fmt=BF)),
+        (sf.linspace(0, 1, "bfloat16"), sf.linspace(0, 1, fmt=BF)),
+        (sf.linspace(0, 1, 5, BF), sf.linspace(0, 1, 5, fmt=BF)),
+        (sf.linspace(0, 1, 5, False, np.float16), sf.linspace(0, 1, 5, False, sf.binary16)),
+        (sf.eye(3, BF), sf.eye(3, fmt=BF)),
+    ):
+        assert short.format == full.format
+        assert short.tolist() == full.tolist()
+
+
 def test_a_format_without_zero_has_no_zeros():
     with pytest.raises(ValueError, match="no zero"):
         sf.zeros(2, "float8_e8m0fnu")

@@ -356,6 +356,83 @@ def test_results_may_overwrite_their_operands():
     assert_same_bits(a.to_numpy(), sf.subtract(A[::-1], B, BF).to_numpy())
 
 
+# ---------------------------------------------------------------- out= of NumPy's functions
+M = sf.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 10.0]], BF)
+FILLED = {
+    **{
+        name: lambda out, name=name: getattr(np, name)(M, axis=0, out=out)
+        for name in (
+            *("sum", "prod", "max", "min", "mean", "var", "std", "ptp", "median"),
+            *("nansum", "nanprod", "nanmax", "nanmin", "nanmean", "nanvar", "nanstd", "nanmedian"),
+        )
+    },
+    "quantile": lambda out: np.quantile(M, 0.3, axis=0, out=out),
+    "nanpercentile": lambda out: np.nanpercentile(M, 30, axis=0, out=out),
+    "round": lambda out: np.round(B, 1, out=out),
+    "rint": lambda out: np.round(B, out=out),
+    "fix": lambda out: np.fix(B, out=out),
+    "clip": lambda out: np.clip(B, 0.15, 0.25, out=out),
+    "clip nothing": lambda out: np.clip(B, None, None, out=out),
+    "cumsum": lambda out: np.cumsum(B, out=out),
+    "cumprod": lambda out: np.cumprod(B, out=out),
+    "nancumsum": lambda out: np.nancumsum(B, out=out),
+    "take": lambda out: np.take(B, [2, 0, 0], out=out),
+    "concatenate": lambda out: np.concatenate([B[:1], B[:2]], out=out),
+    "stack": lambda out: np.stack([B[0], B[1], B[0]], out=out),
+    "choose": lambda out: np.choose([0, 1, 0], [A, B], out=out),
+    "compress": lambda out: np.compress([1, 1, 1], B, out=out),
+    "dot": lambda out: np.dot(M, B, out=out),
+    "trace": lambda out: np.trace(np.stack([M, M, M]), axis1=1, axis2=2, out=out),
+    "einsum": lambda out: np.einsum("ij,j->i", M, B, out=out),
+    "a view of einsum": lambda out: np.einsum("ii->i", M, out=out),
+    "multi_dot": lambda out: np.linalg.multi_dot([M, M, B], out=out),
+    "matmul": lambda out: np.matmul(M, B, out=out),
+    "add": lambda out: np.add(A, B, out=out),
+    "reduce": lambda out: np.subtract.reduce(M, out=out),
+    "reduceat": lambda out: np.add.reduceat(A, [0, 1, 0], out=out),
+    "accumulate": lambda out: np.subtract.accumulate(A, out=out),
+    **(
+        {"cumulative_sum": lambda out: np.cumulative_sum(B, out=out)}
+        if hasattr(np, "cumulative_sum")
+        else {}
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_functions_of_numpy_write_into_softarrays_of_the_results_format_and_shape(name):
+    call = FILLED[name]
+    expected = call(None).to_numpy()
+    whole = sf.zeros(6, BF)
+    target = whole[::2]
+    assert call(target) is target
+    assert_same_bits(target.to_numpy(), expected)
+    assert not whole[1::2].any()
+    with pytest.raises(TypeError, match="bfloat16.*binary16"):
+        call(sf.zeros(3, HALF))
+    with pytest.raises(TypeError, match="out= must be a SoftArray.*ndarray"):
+        call(np.zeros(3))
+    with pytest.raises((ValueError, TypeError)):
+        call(sf.zeros(4, BF))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "median", "dot", "einsum"])
+def test_what_is_reduced_does_not_spread_over_a_larger_array(name):
+    with pytest.raises(ValueError, match="shape"):
+        FILLED[name](sf.zeros((2, 3), BF))
+    spread = sf.zeros((2, 3), BF)
+    assert np.add(A, B, out=spread) is spread  # an elementwise call does, as NumPy's
+    assert_same_bits(spread.to_numpy(), np.stack([(A + B).to_numpy()] * 2))
+
+
+@pytest.mark.parametrize("function", [np.all, np.any, np.argmax, np.argmin, np.isnan, np.less])
+def test_truths_and_indices_do_not_go_into_a_softarray(function):
+    operands = (A, B) if function is np.less else (A,)
+    shape = () if function in (np.all, np.any, np.argmax, np.argmin) else 3
+    with pytest.raises(TypeError, match="out= must be a NumPy array"):
+        function(*operands, out=sf.zeros(shape, BF))
+
+
 # ---------------------------------------------------------------- messages
 MISUSE = {
     "two formats": (lambda a: a + sf.ones(3, HALF), "bfloat16.*binary16.*astype"),
@@ -366,6 +443,8 @@ MISUSE = {
     "text": (lambda a: a + "1", "str"),
     "none": (lambda a: np.add(a, None), "None"),
     "complex": (lambda a: a + 1j, "complex"),
+    "a choice of none": (lambda a: np.where(a > 1, a, None), "None"),
+    "nothing to join": (lambda a: np.append(a, None), "None"),
     "shapes": (lambda a: a + sf.ones(4, BF), r"\(3,\).*\(4,\)"),
     "a plain out": (lambda a: np.add(a, a, out=np.zeros(3)), "out= must be a SoftArray.*ndarray"),
     "out of another format": (lambda a: np.add(a, a, out=sf.zeros(3, HALF)), "bfloat16.*binary16"),
@@ -374,6 +453,11 @@ MISUSE = {
     "several truths": (lambda a: bool(a), "ambiguous"),
     "a float of several": (lambda a: float(a), "scalar.*(3,)"),
     "an index": (lambda a: [1, 2, 3][a[0]], "SoftArray|integer"),
+    "a soft key": (lambda a: a[a], r"an index takes.*bfloat16.*astype\(int\)"),
+    "a soft key among others": (lambda a: a[..., a[0]], r"an index takes.*astype\(int\)"),
+    "a soft place to set": (lambda a: a.copy().__setitem__(a, 1), r"an index takes.*astype"),
+    "a device": (lambda a: a.to_device("tpu"), 'device must be "cuda" or "cpu".*tpu'),
+    "a step that is no format": (lambda a: sf.arange(0, 1, "0.1"), "name the format"),
     "a float key": (lambda a: a[1.5], "integers"),
     "a dtype": (lambda a: a.astype("float99"), "float99"),
     "casting": (lambda a: np.add(a, a, casting="no"), "casting"),

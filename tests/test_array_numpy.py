@@ -1,5 +1,8 @@
 """On small integers in binary64 nothing is rounded: there every function must give what NumPy gives."""
 
+import math
+import warnings
+
 import numpy as np
 import pytest
 
@@ -117,6 +120,81 @@ CALLS = {
     "roll": lambda a, b, c, v: np.roll(a, (1, 2), axis=(0, 1)),
     "rot90": lambda a, b, c, v: np.rot90(c, 3, axes=(1, 2)),
 }
+
+
+SHAPES = [(), (0,), (1,), (3,), (2, 3), (0, 3), (3, 0), (2, 1, 3)]
+ONE_AXIS = [None, 0, 1, -1, -2, 3]
+SEVERAL = [(0, 1), (0, -1), ()]
+ALONG = {
+    **{n: getattr(np, n) for n in "sum prod max min any all ptp count_nonzero nansum flip squeeze nanmax".split()},
+    **{n: getattr(np, n) for n in "argmax argmin cumsum cumprod sort median".split()},
+    "repeat": lambda a, axis: np.repeat(a, 2, axis=axis),
+    "diff": lambda a, axis: np.diff(a, axis=axis),
+    "expand_dims": np.expand_dims,
+    "stack": lambda a, axis: np.stack([a, a], axis=axis),
+    "concatenate": lambda a, axis: np.concatenate([a, a], axis=axis),
+    "take": lambda a, axis: np.take(a, [0], axis=axis),
+    "delete": lambda a, axis: np.delete(a, 0, axis=axis),
+    "roll": lambda a, axis: np.roll(a, 1, axis=axis),
+    "moveaxis": lambda a, axis: np.moveaxis(a, axis, 0),
+    "append": lambda a, axis: np.append(a, a, axis=axis),
+    "split": lambda a, axis: np.array_split(a, 2, axis=axis),
+    "gradient": lambda a, axis: np.gradient(a * 2, axis=axis),
+    "norm 1": lambda a, axis: np.linalg.norm(a, 1, axis=axis),
+    "norm of matrices": lambda a, axis: np.linalg.norm(a, 1, axis=(0, axis)),
+    "vector_norm": lambda a, axis: np.linalg.vector_norm(a, ord=np.inf, axis=axis),
+    "trapezoid": lambda a, axis: np.trapezoid(a * 2, axis=axis),
+    "apply_along_axis": lambda a, axis: np.apply_along_axis(np.sum, axis, a),
+}  # fmt: skip
+PAIRED = {
+    **{n: getattr(np, n) for n in "add matmul dot inner outer kron minimum less vdot convolve".split()},
+    **{n: getattr(np, n) for n in "vecdot cross array_equal isin append searchsorted".split() if hasattr(np, n)},
+    **{n: getattr(np, n) for n in "union1d setdiff1d polymul polyval broadcast_arrays allclose".split()},
+}  # fmt: skip
+TAKES_SEVERAL = "sum prod max min any all ptp count_nonzero nansum flip squeeze nanmax".split()
+
+
+def outcome(call, *operands):
+    """A result, or the error as one of a kind."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return call(*operands)
+        except (ValueError, IndexError, TypeError) as error:
+            return error
+
+
+def integers(shape):
+    return (np.arange(math.prod(shape)) * 5 % 9 - 4.0).reshape(shape)
+
+
+@pytest.mark.parametrize("name", ALONG)
+def test_every_axis_of_every_shape_is_numpys(name):
+    """What has a result in NumPy has the same here; what is an error there is one, arrays without axes aside."""
+    for shape in SHAPES:
+        for axis in ONE_AXIS + SEVERAL * (name in TAKES_SEVERAL):
+            x = integers(shape)
+            expected = outcome(ALONG[name], x, axis)
+            got = outcome(ALONG[name], sf.array(x, sf.binary64), axis)
+            if isinstance(expected, Exception):
+                assert isinstance(got, Exception) or not shape, (shape, axis, got, expected)
+            else:
+                assert not isinstance(got, Exception), (shape, axis, got)
+                assert_same(got, expected)
+
+
+@pytest.mark.parametrize("name", PAIRED)
+def test_every_pair_of_shapes_is_numpys(name):
+    for first in SHAPES:
+        for second in SHAPES:
+            x, y = integers(first), integers(second)[..., ::-1] if second else integers(second)
+            expected = outcome(PAIRED[name], x, y)
+            got = outcome(PAIRED[name], *(sf.array(v, sf.binary64) for v in (x, y)))
+            if isinstance(expected, Exception):
+                assert isinstance(got, Exception), (first, second, got, expected)
+            else:
+                assert not isinstance(got, Exception), (first, second, got)
+                assert_same(got, expected)
 
 
 def changed(function, a, *given):

@@ -12,7 +12,7 @@ import numpy as np
 
 from softfloat import comparison, functional
 from softfloat.array.division import floor_divide, remainder
-from softfloat.array.mixing import literal, plain_dtype, quietly, rounded, wide
+from softfloat.array.mixing import literal, no_values, plain_dtype, quietly, rounded, wide
 from softfloat.array.operators import (
     arithmetic,
     general,
@@ -89,6 +89,7 @@ class SoftArray(Held):
     imag = property(np.imag, doc="The imaginary part of real numbers: zeros.")
     flat = property(lambda self: Flat(self), doc="The elements in C order, to be read and set.")
     base = property(lambda self: self._values.base)
+    device = property(lambda self: "cpu", doc="Where the values are.")
     flags = property(lambda self: self._values.flags)
 
     def _view(self, values):
@@ -144,6 +145,9 @@ class SoftArray(Held):
     def __float__(self):
         return float(self._one("a float"))
 
+    def __complex__(self):
+        return complex(float(self))
+
     @standard
     def __int__(self):
         return int(self._one("an int"))
@@ -167,11 +171,18 @@ class SoftArray(Held):
             raise TypeError("unhashable type: a SoftArray can change; only its scalars have a hash")
         return hash(float(self._values))
 
-    def to_device(self, stream=0):
-        """The values on the current CUDA device, for kernels and functions there: a softfloat.cuda.SoftDeviceArray."""
+    def to_device(self, device="cuda", /, *, stream=None):
+        """The values on the current CUDA device, for kernels and functions there: a softfloat.cuda.SoftDeviceArray.
+
+        On the device "cpu": the array itself.
+        """
+        if device == "cpu":
+            return self
+        if device != "cuda":
+            raise ValueError(f'device must be "cuda" or "cpu", got {device!r}')
         from softfloat.cuda import to_device  # needs numba-cuda
 
-        return to_device(self, stream=stream)
+        return to_device(self, stream=0 if stream is None else stream)
 
     # ---------------------------------------------------------------- conversion, copies, storage
     @standard
@@ -229,7 +240,11 @@ class SoftArray(Held):
 
     # ---------------------------------------------------------------- elements
     def __getitem__(self, key):
-        found = self._values[key]
+        try:
+            found = self._values[key]
+        except TypeError:
+            no_values(key, "an index")
+            raise
         if isinstance(found, np.ndarray):
             return held(found, self._format)
         return scalar(np.array(found), self._format)
@@ -237,11 +252,16 @@ class SoftArray(Held):
     @standard
     def __setitem__(self, key, x):
         if isinstance(x, Held) and x._format == self._format:
-            self._values[key] = x._values
+            values = x._values
         elif type(x) in (float, int) and not active_status():
-            self._values[key] = literal(x, self._format)
+            values = literal(x, self._format)
         else:
-            self._values[key] = rounded(x, self._format)
+            values = rounded(x, self._format)
+        try:
+            self._values[key] = values
+        except TypeError:
+            no_values(key, "an index")
+            raise
 
     def fill(self, x):
         """Set every element to the value of x, rounded."""

@@ -93,16 +93,21 @@ def _checked(value, x, fmt):
 
 def eye(n, m=None, k=0, fmt=None):
     """Ones on diagonal k, zeros elsewhere. eye(n, fmt) is short for eye(n, fmt=fmt)."""
-    if fmt is None and (isinstance(m, (str, type, np.dtype, Format, FixedPoint))):
+    if fmt is None and _names_format(m):
         m, fmt = None, m
     fmt = _format_for(None, fmt)
     return held(rounded(np.eye(n, m, k), fmt), fmt)
 
 
 def arange(start, stop=None, step=1, fmt=None):
-    """start, start + step, ... below stop: exact numbers, each rounded once. arange(n, fmt) counts from 0 to n - 1."""
-    if isinstance(stop, (str, type, np.dtype, Format, FixedPoint)):
+    """start, start + step, ... below stop: exact numbers, each rounded once. arange(n, fmt) counts from 0 to n - 1.
+
+    The format may follow the last number that is given: arange(start, stop, fmt).
+    """
+    if fmt is None and _names_format(stop):
         stop, fmt = None, stop
+    elif fmt is None and _names_format(step):
+        step, fmt = 1, step
     if stop is None:
         start, stop = 0, start
     fmt = _format_for(None, fmt)
@@ -114,12 +119,26 @@ def arange(start, stop=None, step=1, fmt=None):
 
 
 def linspace(start, stop, num=50, endpoint=True, fmt=None):
-    """num numbers from start to stop at exact equal distances, each rounded once."""
+    """num numbers from start to stop at exact equal distances, each rounded once.
+
+    The format may follow the last number that is given: linspace(start, stop, num, fmt).
+    """
+    if fmt is None and _names_format(num):
+        num, fmt = 50, num
+    elif fmt is None and _names_format(endpoint):
+        endpoint, fmt = True, endpoint
     fmt = _format_for(None, fmt)
     num = _integer("num", num, 0, sys.maxsize)
     first, last = _exact(start), _exact(stop)
     gaps = num - 1 if endpoint else num
     return array(_numbers(first, (last - first) / gaps if gaps > 0 else Fraction(0), num), fmt)
+
+
+def _names_format(x):
+    """Whether an argument is a format, in a place where numbers may be too: "0.1" is one of those."""
+    return isinstance(x, (type, np.dtype, Format, FixedPoint)) or (
+        isinstance(x, str) and x[:1].isalpha()
+    )
 
 
 def _exact(x):

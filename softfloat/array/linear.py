@@ -4,14 +4,15 @@ import math
 import string
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from softfloat import contractions, products, reductions
 from softfloat.array.mixing import common_format, leaves, operand
 from softfloat.array.numeric import soft, sum_
 from softfloat.array.registry import implements, unsupported
-from softfloat.array.ufuncs import call, rows_of
+from softfloat.array.ufuncs import EXACT, call, delivered, rows_of
 from softfloat.context import operation_options
-from softfloat.operands import Held, held, hold
+from softfloat.operands import held, hold
 
 PRODUCTS = "products"
 LETTERS = string.ascii_letters  # what NumPy makes of the indices of einsum
@@ -22,35 +23,29 @@ def _pair(a, b, out=None):
     return operand(a, fmt), operand(b, fmt), fmt
 
 
-def _delivered(values, fmt, out):
-    result = hold(np.asarray(values), fmt)
-    if out is None:
-        return result
-    if not isinstance(out, Held) or out.shape != result.shape:
-        raise TypeError(f"out= must be a SoftArray of shape {result.shape}")
-    out[...] = result
-    return out
+def _result(values, fmt, out=None):
+    return delivered(np.asarray(values), EXACT, fmt, out)
 
 
 @implements(np.dot, section=PRODUCTS)
 def dot(a, b, out=None):
     """sum from +0 over the last axis of a and the last but one of b; beside a scalar sums of one product"""
     first, second, fmt = _pair(a, b, out)
-    return _delivered(products.dot(first, second, fmt, **operation_options()), fmt, out)
+    return _result(products.dot(first, second, fmt, **operation_options()), fmt, out)
 
 
 @implements(np.vdot, section=PRODUCTS)
 def vdot(a, b, /):
     """sum over all elements in C order"""
     first, second, fmt = _pair(a, b)
-    return _delivered(products.vdot(first, second, fmt, **operation_options()), fmt, None)
+    return _result(products.vdot(first, second, fmt, **operation_options()), fmt)
 
 
 @implements(np.inner, section=PRODUCTS)
 def inner(a, b, /):
     """as softfloat.inner: sum from +0 over the last axes"""
     first, second, fmt = _pair(a, b)
-    return _delivered(contractions.inner(first, second, fmt, **operation_options()), fmt, None)
+    return _result(contractions.inner(first, second, fmt, **operation_options()), fmt)
 
 
 @implements(np.outer, section=PRODUCTS)
@@ -58,7 +53,7 @@ def outer(a, b, out=None):
     """a[i] * b[j], rounded; -0 stays, as in np.multiply, where softfloat.outer has sums from +0"""
     first, second, fmt = _pair(a, b, out)
     result = call(np.multiply, (hold(first.reshape(-1, 1), fmt), hold(second.reshape(1, -1), fmt)))
-    return _delivered(result._values, fmt, out)
+    return _result(result._values, fmt, out)
 
 
 implements(np.linalg.outer, section=PRODUCTS)(outer)
@@ -68,9 +63,7 @@ implements(np.linalg.outer, section=PRODUCTS)(outer)
 def tensordot(a, b, axes=2):
     """as softfloat.tensordot: sum from +0 over the named axes, in C order of those of a as they are named"""
     first, second, fmt = _pair(a, b)
-    return _delivered(
-        contractions.tensordot(first, second, fmt, axes, **operation_options()), fmt, None
-    )
+    return _result(contractions.tensordot(first, second, fmt, axes, **operation_options()), fmt)
 
 
 @implements(np.linalg.matmul, section=PRODUCTS)
@@ -82,8 +75,7 @@ def matmul(x1, x2, /):
 @implements(np.linalg.vecdot, section=PRODUCTS)
 def vecdot(x1, x2, /, *, axis=-1):
     """sum over an axis of both"""
-    x1, x2 = soft(x1, x2), soft(x2, x1)
-    return call(np.vecdot, (np.moveaxis(x1, axis, -1), np.moveaxis(x2, axis, -1)))
+    return np.vecdot(x1, x2, axis=axis)
 
 
 @implements(np.kron, section=PRODUCTS)
@@ -132,9 +124,9 @@ def linalg_trace(x, /, *, offset=0, dtype=None):
 
 @implements(np.linalg.matrix_power, section=PRODUCTS)
 def matrix_power(a, n):
-    """n matrix products: a @ a for 2, (a @ a) @ a for 3, else by squaring, low bits first"""
+    """n matrix products: a @ a for 2, (a @ a) @ a for 3, else by squaring, low bits first; below 0, of the inverse"""
     if n < 0:
-        raise unsupported("np.linalg.matrix_power", "negative powers need an inverse")
+        a, n = np.linalg.inv(a), -n
     if n == 0:
         return np.broadcast_to(
             np.full_like(a, np.eye(a.shape[-1]), shape=a.shape[-2:]), a.shape
@@ -176,7 +168,7 @@ def _vector_norm(x, ord, axis, keepdims):
         )
         return hold(np.asarray(values), x._format)
     if ord == math.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -math.inf:
         return np.min(size, axis=axis, keepdims=keepdims)
     if ord == 1:
@@ -187,6 +179,12 @@ def _vector_norm(x, ord, axis, keepdims):
     raise unsupported("np.linalg.norm", f"ord={ord!r} needs powers")
 
 
+def _largest(sizes, axis, keepdims):
+    """The largest of sizes, zero of none."""
+    initial = {} if sizes.shape[axis] else {"initial": 0}
+    return np.max(sizes, axis=axis, keepdims=keepdims, **initial)
+
+
 def _matrix_norm(x, ord, axes, keepdims):
     if ord in (None, "fro", "f"):
         values = reductions.norm(
@@ -195,10 +193,10 @@ def _matrix_norm(x, ord, axes, keepdims):
         return hold(np.asarray(values), x._format)
     if ord not in (1, -1, math.inf, -math.inf):
         raise unsupported("np.linalg.norm", f"ord={ord!r} of a matrix needs its singular values")
-    rows, columns = (i % x.ndim for i in axes)
+    rows, columns = normalize_axis_tuple(axes, x.ndim)
     summed, other = (rows, columns) if abs(ord) == 1 else (columns, rows)
     sums = np.sum(np.abs(x), axis=summed, keepdims=True)
-    result = (np.max if ord > 0 else np.min)(sums, axis=other, keepdims=True)
+    result = _largest(sums, other, True) if ord > 0 else np.min(sums, axis=other, keepdims=True)
     return result if keepdims else np.squeeze(result, axis=(rows, columns))
 
 
@@ -233,10 +231,10 @@ def einsum(*operands, out=None, optimize=False, **options):
     values = [operand(x, fmt) for x in arrays]
     if len(values) == 1 and _only_moves(text):
         moved = np.einsum(text, values[0])
-        return held(moved, fmt) if out is None else _delivered(moved, fmt, out)
+        return held(moved, fmt) if out is None else _result(moved, fmt, out)
     # Each product has a stream of its own, so each counts as an operation of the block.
     streams = [operation_options() for _ in range(max(len(values) - 1, 1))]
-    return _delivered(contractions.einsum(text, *values, fmt=fmt, **streams[0]), fmt, out)
+    return _result(contractions.einsum(text, *values, fmt=fmt, **streams[0]), fmt, out)
 
 
 def _only_moves(text):

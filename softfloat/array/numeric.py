@@ -6,13 +6,14 @@ The first line of each docstring says which steps there are and in which order: 
 from fractions import Fraction
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from softfloat import elementary, functional
 from softfloat.array.create import linspace
 from softfloat.array.mixing import common_format, comparand, is_weak, operand, rounded
 from softfloat.array.registry import implements, unsupported
 from softfloat.array.structural import dressed
-from softfloat.array.ufuncs import NO_VALUE, accumulate, call, reduce, rows_of
+from softfloat.array.ufuncs import EXACT, NO_VALUE, accumulate, call, delivered, reduce, rows_of
 from softfloat.context import operation_options
 from softfloat.operands import Held, hold
 
@@ -34,10 +35,7 @@ def _operation(function, *values, fmt):
 
 
 def _into(out, result):
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return result if out is None else delivered(result._values, EXACT, result._format, out)
 
 
 # ---------------------------------------------------------------- sums
@@ -55,7 +53,10 @@ def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=_NO, where=
 
 def _running(ufunc, a, axis, dtype, out):
     a = soft(a, out)
-    a, axis = (a.ravel(), 0) if axis is None else (a, axis)
+    if axis is None or (
+        a.ndim == 0 and axis in (0, -1)
+    ):  # one element is a sequence of one, as in NumPy
+        a, axis = a.ravel(), 0
     return accumulate(ufunc, a, axis, dtype, out)
 
 
@@ -201,12 +202,12 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False):
 
 @implements(np.median, section=SUMS)
 def median(a, axis=None, out=None, overwrite_input=False, keepdims=False):
-    """the middle element, or (lower + upper) / 2, two roundings; NaN if one is NaN"""
+    """the middle element, or (lower + upper) / 2, two roundings; NaN if one is NaN, and of no elements"""
     rows, shape = rows_of(a._values, axis, keepdims)
     ordered = dressed(np.sort(rows, axis=-1, kind="stable"), a._format)
     n = rows.shape[-1]
     if not n:
-        raise ValueError("np.median of no elements has no result")
+        return mean(a, axis, None, out, keepdims)
     middle = (
         ordered[..., n // 2] if n % 2 else (ordered[..., n // 2 - 1] + ordered[..., n // 2]) / 2
     )
@@ -365,8 +366,7 @@ def ediff1d(ary, to_end=None, to_begin=None):
 def gradient(f, *varargs, axis=None, edge_order=1):
     """(f[i + 1] - f[i - 1]) / (2 * h) inside, two-point or three-point differences at the ends, every step rounded"""
     f = soft(f, *varargs)
-    axes = range(f.ndim) if axis is None else [i % f.ndim for i in np.atleast_1d(axis)]
-    axes = list(axes)
+    axes = range(f.ndim) if axis is None else normalize_axis_tuple(axis, f.ndim)
     if len(varargs) > 1 and len(varargs) != len(axes):
         raise TypeError(
             f"give one spacing, or one for each of the {len(axes)} axes, got {len(varargs)}"

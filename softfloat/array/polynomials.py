@@ -34,8 +34,17 @@ def polysub(a1, a2):
 
 @implements(np.polymul, section=POLYNOMIALS)
 def polymul(a1, a2):
-    """as np.convolve"""
-    return convolve(a1, a2)
+    """as np.convolve, zeros in front left out"""
+    return convolve(*(_trimmed(soft(x, y)) for x, y in ((a1, a2), (a2, a1))))
+
+
+def _trimmed(p):
+    """Coefficients without zeros in front; one zero if nothing is left."""
+    p = np.atleast_1d(p)
+    if p.ndim > 1:
+        raise ValueError(f"a polynomial is a sequence of coefficients, got shape {p.shape}")
+    first = next(iter(np.flatnonzero(p)), len(p))
+    return p[first:] if first < len(p) else np.zeros_like(p, shape=(1,))
 
 
 @implements(np.polyder, section=POLYNOMIALS)
@@ -45,7 +54,7 @@ def polyder(p, m=1):
         raise ValueError(f"m must not be negative, got {m}")
     p = np.atleast_1d(p)
     for _ in range(m):
-        p = p[:-1] * _counting(len(p) - 1, p)
+        p = p[:-1] * _counting(max(len(p) - 1, 0), p)
     return p
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from softfloat.array.create import zeros
 from softfloat.array.linear import vector_norm
-from softfloat.array.numeric import soft
+from softfloat.array.numeric import _into, soft
 from softfloat.array.registry import implements, unsupported
 from softfloat.operands import Held
 
@@ -118,7 +118,7 @@ def slogdet(a):
     """sign and sum of the logarithms of |pivot| as np.sum takes them, each rounded"""
     pivots, odd, batch = _pivots(a, "slogdet")
     sign = np.prod(np.sign(pivots), axis=1)
-    sign = np.where(odd, -sign, sign).reshape(batch)
+    sign = np.where(sign == 0, 0, np.where(odd, -sign, sign)).reshape(batch)
     result = type(np.linalg.slogdet(np.eye(1)))
     return result(sign, np.sum(np.log(np.abs(pivots)), axis=1).reshape(batch))
 
@@ -193,10 +193,7 @@ def multi_dot(arrays, *, out=None):
     result = arrays[0]
     for x in arrays[1:]:
         result = result @ x
-    if out is None:
-        return result
-    out[...] = result
-    return out
+    return _into(out, result)
 
 
 @implements(np.linalg.cond, section=SOLVING)

@@ -12,6 +12,7 @@ import numpy as np
 from softfloat.array.create import empty, full
 from softfloat.array.mixing import common_format, leaves, no_values, operand, rounded, truth
 from softfloat.array.registry import implements, name_of
+from softfloat.array.ufuncs import check_target
 from softfloat.formats import as_format
 from softfloat.operands import Held, held, hold
 
@@ -22,7 +23,7 @@ def _values(x, fmt):
     """Values for SoftArrays and what joins them, through nested sequences of SoftArrays."""
     if isinstance(x, (list, tuple)) and any(isinstance(item, Held) for item in leaves(x)):
         return [_values(item, fmt) for item in x]
-    return x if x is None else operand(x, fmt)
+    return operand(x, fmt)
 
 
 def dressed(result, fmt):
@@ -71,8 +72,8 @@ def _passed_on(function, names, plain):
         fmt = common_format([*leaves([every[n] for n in present]), out])
         for n in present if fmt is not None else ():  # else a condition was soft, and nothing more
             every[n] = _each(every[n], fmt) if _variadic(signature, n) else _values(every[n], fmt)
-        if isinstance(out, Held):
-            every["out"] = out._values
+        if out is not None and fmt is not None:
+            every["out"] = check_target(out, plain, fmt)
         result = function(*bound.args, **bound.kwargs)
         if out is not None:
             return out

@@ -244,6 +244,8 @@ def dispatch(ufunc, method, inputs, out, options):
     """What NumPy asks for by __array_ufunc__."""
     rule_of(ufunc)
     if method == "__call__":
+        if "axis" in options and ufunc is getattr(np, "vecdot", None):
+            inputs = _along(inputs, out, options.pop("axis"))
         return call(ufunc, inputs, out=out, **options)
     if method == "outer":
         a, b = (_as_held(x, common_format(inputs)) for x in inputs)
@@ -259,6 +261,12 @@ def dispatch(ufunc, method, inputs, out, options):
     return run(
         ufunc, _as_held(first, common_format([*inputs, target])), *rest, out=target, **options
     )
+
+
+def _along(inputs, out, axis):
+    """Operands with the contracted axis as the last one."""
+    fmt = common_format([*inputs, *(out or ())])
+    return tuple(np.moveaxis(_as_held(x, fmt), axis, -1) for x in inputs)
 
 
 def _as_held(x, fmt):
@@ -298,12 +306,12 @@ def call(ufunc, inputs, out=None, where=True, dtype=None, **options):
     found = _run(rule, values, result)
     if len(rule.results) == 1 and out is None and where is True and dtype is None:
         kind = rule.results[0]
-        return _delivered(found, kind, result, None, True)
+        return delivered(found, kind, result, None)
     found = found if isinstance(found, tuple) else (found,)
     if dtype is not None:
         found = _converted(found, rule, result)
     dressed = tuple(
-        _delivered(value, kind, result, target, where)
+        delivered(value, kind, result, target, where)
         for value, kind, target in zip(
             found, rule.results, [*targets, *[None] * len(found)], strict=False
         )
@@ -377,20 +385,35 @@ def _by_pieces(rule, values, fmt, options):
     return result.reshape(shape)
 
 
-def _delivered(value, kind, fmt, target, where):
-    """A result as the caller gets it: in `target`, as a SoftArray, or plain."""
+def delivered(value, kind, fmt, target, where=None):
+    """A result as the caller gets it: in `target`, as a SoftArray, or plain.
+
+    where : of an elementwise call, True or a mask; the result may then spread over a larger target.
+    """
     plain = kind == PLAIN
+    masked = where is not None and where is not True
     if target is None:
-        if where is not True:
+        if masked:
             rest = np.asarray(value).dtype.type(0 if plain or fmt.has_zero else 1)
             value = np.where(where, value, rest)
         if plain:
             return value[()] if isinstance(value, np.ndarray) else value
         return hold(np.asarray(value, fmt.carrier), fmt)
+    place = check_target(target, plain, fmt)
+    shape = np.shape(value)
+    if where is not None:
+        shape = np.broadcast_shapes(shape, place.shape, np.shape(where))
+    if shape != place.shape:
+        raise ValueError(f"out= must have shape {np.shape(value)}, got {place.shape}")
+    np.copyto(place, value, where=where if masked else True)
+    return target
+
+
+def check_target(target, plain, fmt):
+    """The array behind out=: TypeError unless it is plain where the result is, else of the format."""
     if plain:
         if isinstance(target, Held):
             raise TypeError("out= must be a NumPy array: the result is no value of the format")
-        np.copyto(target, value, where=where)
         return target
     if not isinstance(target, Held):
         raise TypeError(f"out= must be a SoftArray of {fmt.label}, got {type(target).__name__}")
@@ -398,14 +421,7 @@ def _delivered(value, kind, fmt, target, where):
         raise TypeError(
             f"out= must be a SoftArray of {fmt.label}, got one of {target._format.label}"
         )
-    value = np.asarray(value)
-    if (
-        np.broadcast_shapes(value.shape, np.shape(where), target._values.shape)
-        != target._values.shape
-    ):
-        raise ValueError(f"out= must have shape {value.shape}, got {target._values.shape}")
-    np.copyto(target._values, value, where=where)
-    return target
+    return target._values
 
 
 # ---------------------------------------------------------------- reductions
@@ -441,7 +457,7 @@ def reduce(ufunc, a, axis=0, dtype=None, out=None, keepdims=False, initial=NO_VA
     if EXACT in rule.results and fmt != a._format:
         value = np.asarray(functional.quantize(value, fmt))
     value = value.reshape(shape)
-    return _delivered(value, rule.results[0], fmt, out, True)
+    return delivered(value, rule.results[0], fmt, out)
 
 
 def rows_of(values, axis, keepdims):
@@ -504,13 +520,13 @@ def accumulate(ufunc, a, axis=0, dtype=None, out=None):
         raise TypeError("cannot accumulate on a scalar")
     if ufunc is np.add:
         value = np.asarray(reductions.cumsum(a._values, fmt, axis=axis, **operation_options()))
-        return _delivered(value, rule.results[0], fmt, out, True)
+        return delivered(value, rule.results[0], fmt, out)
     moved = np.moveaxis(a._values, axis, 0)
     steps = [moved[0].astype(fmt.carrier)] if len(moved) else []
     for row in moved[1:]:
         steps.append(np.asarray(_run(rule, (steps[-1], row), fmt)))
     value = np.stack(steps).reshape(moved.shape) if steps else moved
-    return _delivered(np.moveaxis(value, 0, axis), rule.results[0], fmt, out, True)
+    return delivered(np.moveaxis(value, 0, axis), rule.results[0], fmt, out)
 
 
 def reduceat(ufunc, a, indices, axis=0, dtype=None, out=None):
@@ -526,7 +542,7 @@ def reduceat(ufunc, a, indices, axis=0, dtype=None, out=None):
         piece = np.moveaxis(moved[i : max(j, i + 1)], 0, -1)
         parts.append(np.asarray(_folded(ufunc, rule, piece, fmt)))
     value = np.stack(parts) if parts else moved[:0]
-    return _delivered(np.moveaxis(value, 0, axis), rule.results[0], fmt, out, True)
+    return delivered(np.moveaxis(value, 0, axis), rule.results[0], fmt, out)
 
 
 def at(ufunc, a, indices, b=None):
