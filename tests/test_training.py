@@ -859,6 +859,13 @@ def test_the_command_prints_one_table_and_writes_files(tmp_path, capsys):
     assert names == {"results.json", "results.csv", "curves.csv", "training.png"}
 
 
+def test_brackets_and_dollars_in_names_are_no_markup(tmp_path, capsys):
+    policy = training.Policy("a[/b] $\\frac$", weights="bfloat16")
+    assert quick(tmp_path / "o[/u]t", recipes=[policy]) == 0
+    assert "a[/b] $\\frac$" in capsys.readouterr().out
+    assert (tmp_path / "o[/u]t" / "training.png").exists()
+
+
 def test_json_is_a_list_of_runs_and_nothing_else(tmp_path, capsys):
     options = {"weights": "bfloat16", "activations": "e4m3fn", "errors": "e5m2"}
     more = {"master": "binary32", "rounding": "stochastic", "loss_scale": "1024"}

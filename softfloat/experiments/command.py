@@ -37,7 +37,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
         need("matplotlib", "the figure of softfloat sweep", "plot")
     from rich.console import Console
 
-    screen = Console(stderr=as_json, highlight=False)
+    screen = Console(stderr=as_json, highlight=False, markup=False)
     sweep = read_sweep(file)
     folder = _folder(out, sweep.name)
     ran = _run(screen, sweep.jobs, folder, processes)
@@ -85,7 +85,7 @@ def reproduce_command(
         need("matplotlib", "the figure of softfloat reproduce", "plot")
     from rich.console import Console
 
-    screen = Console(stderr=as_json, highlight=False)
+    screen = Console(stderr=as_json, highlight=False, markup=False)
     if not name:
         return _list(screen, as_json)
     if isinstance(seeds, bool) or not 1 <= seeds <= 1000:
@@ -279,8 +279,8 @@ def _progress(screen, count, label):
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]} of {task.total:.0f} done"),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.description}", markup=False), BarColumn(),
+        TextColumn("{task.fields[done]} of {task.total:.0f} done"), TimeRemainingColumn(elapsed_when_finished=True),
     )  # fmt: skip
     with Progress(*columns, console=screen) as bars:
         task, shares, done = bars.add_task(label, total=count, done=0), {}, set()

@@ -20,7 +20,8 @@ from softfloat.functional import _saturation
 from softfloat.rounding import as_rounding
 
 PASSES = ("weights", "activations", "logits", "errors", "weight_gradients")  # forward and backward
-ROLES = (*PASSES, "optimizer", "update")
+OPTIMIZER_ROLES = ("optimizer", "update")
+ROLES = (*PASSES, *OPTIMIZER_ROLES)
 SCALED_ROLES = ("weights", "activations", "errors")  # operands of products, which scaling= is for
 SCALINGS = (None, "current", "delayed")
 _SPECS = (*ROLES, "master", "product", "accumulator")
