@@ -467,6 +467,20 @@ def test_a_checkpoint_that_another_process_takes_away_counts_as_none(tmp_path, m
     seen.resume(lambda state: pytest.fail("there was nothing to take"))
 
 
+def test_a_table_too_wide_for_the_screen_loses_no_digit(tmp_path, capsys):
+    path = tmp_path / "wide.toml"
+    path.write_text(
+        'seeds = 2\n[recipe.a_recipe_with_a_name_of_forty_characters_]\nweights = "bfloat16"\n'
+        "[settings]\nepochs = 1\nhidden = [8]\nexamples = 160\n"
+        "[grid]\nmomentum = [0.5]\nbatch = [32]\nlr = [0.0001]\n"
+    )
+    assert main(["sweep", str(path), "--out", str(tmp_path), "--processes", "1"]) == 0
+    shown = capsys.readouterr().out
+    row = json.loads((tmp_path / "sweep.json").read_text())["summary"][0]
+    assert "\u2026" not in shown and "..." not in shown
+    assert all(f"{row[m]:.3f}" in shown for m in ("accuracy_mean", "accuracy_sd", "loss_sd"))
+
+
 def test_a_sweep_whose_run_fails_says_so(file, tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError("disk full")
@@ -482,6 +496,7 @@ def test_a_sweep_whose_run_fails_says_so(file, tmp_path, monkeypatch, capsys):
         ('data = "fashion-mnist"\ndata_dir = "nowhere"', "no Fashion-MNIST in nowhere"),
         ('data = "digits"\ndata_dir = "here"', "data_dir is for fashion-mnist"),
         ('data = "cifar"', "unknown data 'cifar'"),
+        ("examples = 10", "batch is 16, but digits has 10 training images"),
     ],
 )
 def test_data_is_looked_for_before_the_first_run(settings, message, tmp_path, monkeypatch, capsys):

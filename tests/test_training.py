@@ -715,6 +715,14 @@ def test_settings_without_meaning_are_refused(settings, error, message):
 
 
 # ---------------------------------------------------------------- data
+def test_a_batch_of_more_images_than_there_are_is_refused(digits):
+    there = len(digits.labels)
+    with pytest.raises(ValueError, match=f"batch is {there + 1}, but digits has {there} training"):
+        training.train("fp32", digits, settings=training.Settings(batch=there + 1))
+    settings = training.Settings(batch=there, epochs=1, hidden=4)
+    assert training.train("fp32", digits, settings=settings).steps == 1
+
+
 def test_digits_are_split_once_and_for_all(digits):
     assert digits.images.shape == (1438, 64) and digits.test_images.shape == (359, 64)
     assert digits.images.dtype == np.float32 and digits.images.max() == 1

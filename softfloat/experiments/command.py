@@ -60,9 +60,9 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 def sweep_table(sweep, results):
     """Mean and standard deviation over the seeds, as a rich Table; lost: of the updates."""
     heads = ("accuracy", "loss", "lost %")
-    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads), no_wrap=True)
+    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads))
     for row in summary(map(sweep.cell, sweep.jobs), results):
-        # 80 columns have room for two spreads; the files have all of them.
+        # 80 columns have room for two spreads (in two lines if need be); the files have all of them.
         shown = [shown_spread(row[m]) for m in ("accuracy", "loss")]
         shown.append(shown_spread({**row["updates_lost_percent"], "sd": None}, 1))
         runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else str(row["runs"])
@@ -300,15 +300,21 @@ def _progress(screen, count, label):
         yield on_share, on_done
 
 
-def _table(title, words, numbers, no_wrap=False):
+def _table(title, words, numbers):
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for heading in words:
-        table.add_column(heading, no_wrap=no_wrap)
+        table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=no_wrap)
+        table.add_column(heading, justify="right", overflow="fold")
     return table
 
 
