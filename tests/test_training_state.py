@@ -294,6 +294,33 @@ def test_the_signal_to_noise_ratio_is_that_of_the_sample():
     assert watch.tensors["u"].snr == math.inf and watch.tensors["u"].values == 0
 
 
+@pytest.mark.parametrize("name", ["pure_bfloat16", "mixed_binary16", "fp32"])
+def test_weights_are_sampled_where_they_are_stored(name, tmp_path):
+    trainer = training.Trainer(name, (20, 5), lr=0.1, seed=SEED, monitor=training.Monitor(every=2))
+    rng = np.random.default_rng(8)
+    x, y = rng.random((16, 20), dtype=np.float32), rng.integers(0, 5, 16)
+    trainer.step(x, y)
+    trainer.step(x, y)
+    before = trainer.parameters["layer1.weight"].copy()
+    trainer.step(x, y)
+    account = trainer.monitor.tensors["layer1.weight"]
+    w = trainer.parameters["layer1.weight"]
+    assert account.role == ("weights" if name.startswith("mixed") else "stored")
+    assert account.updates and account.latest.sum() == w.size
+    assert account.histogram.sum() == 2 * w.size
+    exponents = np.frexp(before)[1] - 1 + 127
+    assert abs(np.average(np.arange(256), weights=account.latest) - exponents.mean()) < 0.2
+    if name == "pure_bfloat16":
+        assert account.range["format"] == "bfloat16" and 40 < account.snr < 60
+    elif name == "fp32":
+        assert account.range is None and account.snr == math.inf
+    else:
+        assert account.range["format"] == "binary16" and 60 < account.snr < 80
+    from softfloat.plot import tensor_figure
+
+    tensor_figure(trainer.monitor, "layer1.weight", tmp_path / "w.png")
+
+
 def test_the_latest_histogram_is_that_of_the_last_sampled_step():
     rng = np.random.default_rng(12)
     watch, every = training.Monitor(every=2), np.zeros(training.monitor.BINS, np.int64)
@@ -578,6 +605,16 @@ def twice(layer):
             lambda t, x, y: training.Trainer("fp32", twice(training.ReLU())),
             ValueError,
             r"ReLU\(\) stands in the network more than once; .* one for each place",
+        ),
+        (
+            lambda t, x, y: training.Trainer(
+                "fp32",
+                training.Sequential(
+                    **{"a.b": training.Linear(8, 8)}, a=training.Sequential(b=training.Linear(8, 3))
+                ),
+            ),
+            ValueError,
+            "two parts of the network are called 'a.b'",
         ),
         (
             lambda t, x, y: training.Trainer("fp32", twice(training.Linear(8, 8))),

@@ -297,7 +297,8 @@ class Caster:
             result = add(weights, change, site.fmt, **self._options(site))
             result = np.asarray(result).astype(self.policy.dtype, copy=False)
         if self.monitor is not None:
-            self.monitor.update(path_of(module, what), weights, change, result, self.step)
+            name = path_of(module, what)
+            self.monitor.update(name, weights, change, result, self.step, site.fmt)
         if self.bad is None and not all_finite(result):
             self.bad = self._first_bad(weights + change, result, site)
         self._chain.clear()

@@ -312,13 +312,17 @@ def _check_parts(loss, optimizer, monitor):
 
 
 def _parts(network):
-    """Every layer of a network, itself too. Raises ValueError for one that stands there twice."""
+    """Every layer of a network, itself too. Raises ValueError for a layer or a name that stands there twice."""
     parts = list(network.walk())
     for i, part in enumerate(parts):
         if any(part is other for other in parts[:i]):
             raise ValueError(
                 f"{part!r} stands in the network more than once; a layer keeps what its backward pass needs, so make "
                 f"one for each place (it was last called {part.name!r})"
+            )
+        if any(part.name == other.name for other in parts[:i]):
+            raise ValueError(
+                f"two parts of the network are called {part.name!r}; give others, without dots"
             )
     return parts
 
