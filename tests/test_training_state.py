@@ -597,6 +597,17 @@ def twice(layer):
             "lr and momentum are for the default optimizer; SGD has its own",
         ),
         (
+            lambda t, x, y: training.Trainer(*TRAINER, optimizer=t.optimizer),
+            ValueError,
+            "this SGD belongs to another Trainer",
+        ),
+        (
+            lambda t, x, y: training.Policy(loss_scale=1e39),
+            ValueError,
+            r"loss_scale must be .* of float32 .* got 1e\+39",
+        ),
+        (lambda t, x, y: training.Policy(loss_scale="1e-60"), ValueError, "of float32"),
+        (
             lambda t, x, y: training.mean_squared_error(x, x * 1j),
             TypeError,
             "targets must be real numbers",

@@ -22,6 +22,7 @@ class Optimizer:
     """
 
     held: tuple[str, ...] = ("lr", "weight_decay")
+    taken = False  # whether a Trainer has it
 
     def __init__(self, lr, weight_decay=0.0):
         if not 0 < real("lr", lr) < math.inf:
@@ -81,9 +82,10 @@ class Optimizer:
     def load_state_dict(self, state):
         """Go on from a state. Raises ValueError if it belongs to another kind of optimizer."""
         own = type(self).__name__
-        state_of("an optimizer", state, ("kind", "steps", *self.held, "state"))
+        state_of("an optimizer", state, ("kind", "steps", "state"))
         if state["kind"] != own:
             raise ValueError(f"this is the state of {state['kind']}, not of {own}")
+        state_of(own, state, self.held)
         slots = state_of(f"the slots of {own}", state["state"], ())
         slots = {
             name: {k: np.array(v) for k, v in state_of(f"the slot {name}", held, ()).items()}

@@ -349,8 +349,10 @@ def _as_loss_scale(value):
             value = float("nan")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         value = float("nan")
-    if not 0 < value < float("inf"):
+    with np.errstate(all="ignore"):
+        held = np.float32(value)  # as the scaler holds it
+    if not 0 < held < np.inf:
         raise ValueError(
-            f'loss_scale must be None, "dynamic" or a positive number such as 1024, got {given!r}'
+            f'loss_scale must be None, "dynamic" or a positive number of float32 such as 1024, got {given!r}'
         )
     return float(value)

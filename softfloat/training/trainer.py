@@ -96,7 +96,11 @@ class Trainer:
         self.network.bind()
         self.network.mark_output()
         self.loss = loss
-        self.optimizer = optimizer
+        if optimizer.taken:
+            raise ValueError(
+                f"this {type(optimizer).__name__} belongs to another Trainer, whose state it holds; make one for each"
+            )
+        self.optimizer, optimizer.taken = optimizer, True
         parts = _parts(self.network)
         ops = {m.name: m.op for m in parts}
         _check_layers(self.policy, ops)
