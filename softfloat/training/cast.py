@@ -57,7 +57,7 @@ class Caster:
         self.delayed = DelayedScales(policy.amax_history, policy.margin)
         self.bad = None
         self._sites = {}
-        self._chain = []  # of one update: results, and how to have again what they were before rounding
+        self.chain = None  # in an optimizer, of the update at hand: results, and what gives them again before rounding
 
     def copy(self, **changes):
         """A Caster for another pass over the same network at the same step: of evaluation, or dry."""
@@ -71,7 +71,6 @@ class Caster:
         """What the next step may know of this one."""
         self.delayed.commit()
         self.gradients = {}
-        self._chain.clear()
 
     def policy_of(self, module):
         """The policy of one layer, by name."""
@@ -123,7 +122,7 @@ class Caster:
         if self.dry:
             self._look(x, y, role, site)
         elif role in OPTIMIZER_ROLES:
-            self._chain.append((y, role, site, lambda: None if y is x and site.fmt else x))
+            self._follow(y, role, site, lambda: None if y is x and site.fmt else x)
         return y
 
     def _scale(self, x, site):
@@ -268,7 +267,7 @@ class Caster:
         if self.monitor is not None:
             self.monitor.tensor(site.name, "optimizer", plain, result, site.fmt, self.step)
         again = lambda: velocity * factor + gradient  # noqa: E731
-        self._chain.append((result, "optimizer", site, again))
+        self._follow(result, "optimizer", site, again)
         return result
 
     def change(self, gradient, lr, module, what):
@@ -285,7 +284,7 @@ class Caster:
             due = self.monitor.due(self.step)
             before, scale = (gradient * factor, 1.0) if due else (gradient, float(factor))
             self.monitor.tensor(site.name, "update", before, result, site.fmt, self.step, scale)
-        self._chain.append((result, "update", site, lambda: gradient * factor))
+        self._follow(result, "update", site, lambda: gradient * factor)
         return result
 
     def updated(self, weights, change, module, what):
@@ -301,12 +300,16 @@ class Caster:
             self.monitor.update(name, weights, change, result, self.step, site.fmt)
         if self.bad is None and not all_finite(result):
             self.bad = self._first_bad(weights + change, result, site)
-        self._chain.clear()
         return result
+
+    def _follow(self, y, role, site, again):
+        """Remember a result of the update at hand. again : gives what it was before rounding, None if that is lost."""
+        if self.chain is not None:
+            self.chain.append((y, role, site, again))
 
     def _first_bad(self, before, result, site):
         """What went bad first of all that led to an update that is not finite."""
-        for y, role, earlier, again in self._chain:
+        for y, role, earlier, again in self.chain or ():
             if not all_finite(y):
                 return description(again(), y, role, earlier, self.step)
         return description(before, result, "stored", site, self.step)

@@ -46,9 +46,11 @@ class Optimizer:
         self.steps += 1
         for key, gradient in gradients.items():
             module, _, what = key.rpartition(".")
+            cast.chain = []
             change = self.change(key, parameters[key], gradient, cast, module, what)
             update = self._compensated if cast.policy_of(module).kahan else self._plain
             parameters[key] = update(key, parameters[key], change, cast, module, what)
+        cast.chain = None
 
     def change(self, key, weights, gradient, cast, module, what):
         """dw, rounded."""
