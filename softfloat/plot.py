@@ -90,7 +90,7 @@ def loss_curves(axes, report):
         losses = [point["loss"] for point in run.curve]
         ended = f"stopped: loss not finite (step {run.steps})"
         result = f"{run.accuracy:.3f}" if run.status == "finished" else ended
-        label = f"{run.policy}  {result}"
+        label = f"{literal(run.policy)}  {result}"
         if run.policy == "fp32":
             dot = "o" if len(epochs) == 1 else None
             axes.plot(
@@ -143,7 +143,12 @@ def error_histograms(figure, report):
     axes = figure.subplots(len(rows), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for ax, (counts, title) in zip(axes, rows, strict=True):
         exponent_panel(ax, counts, limits, title, span)
-    axes[-1].set_xlabel(f"activation gradients of {run.policy}: binade, log$_2$ |value|")
+    axes[-1].set_xlabel(f"activation gradients of {literal(run.policy)}: binade, log$_2$ |value|")
+
+
+def literal(text):
+    """A text of the user's for matplotlib, whose dollars would begin a formula."""
+    return text.replace("$", r"\$")
 
 
 def exponent_span(limits, *histograms):
@@ -182,7 +187,7 @@ def tensor_figure(monitor, name, path=None, *, latest=False):
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.5, 3.6), layout="constrained")
         ax = figure.subplots()
-        title = f"{name} ({account.role.replace('_', ' ')})"
+        title = f"{literal(name)} ({account.role.replace('_', ' ')})"
         exponent_panel(ax, counts, limits, title, exponent_span(limits, counts))
         ax.set_xlabel("binade, log$_2$ |value|")
         if path is not None:

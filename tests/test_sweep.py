@@ -443,6 +443,44 @@ def test_the_command_prints_a_table_and_draws(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["summary"][0]["recipe"] == "fp32"
 
 
+@pytest.mark.parametrize("name", ["a[/b]", "$\\frac$", "\u00fc \u00f1 [bold]"])
+def test_names_may_have_any_character(name, tmp_path, capsys):
+    path = tmp_path / "any.toml"
+    quoted, folder = json.dumps(name, ensure_ascii=False), name.replace("/", "").replace("\\", "")
+    path.write_text(
+        f"name = '{folder}'\n[recipe.{quoted}]\nbase = 'fp32'\n"
+        "[settings]\nepochs = 1\nhidden = [8]\nexamples = 160\n",
+        encoding="utf-8",
+    )
+    out = tmp_path / folder
+    assert main(["sweep", str(path), "--out", str(out), "--processes", "1"]) == 0
+    assert name in capsys.readouterr().out
+    assert (out / "sweep.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_checkpoint_that_another_process_takes_away_counts_as_none(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    training.save_state(path, {})
+    seen = training.Checkpoint(path)
+    monkeypatch.setattr(type(path), "exists", lambda self: True)
+    path.unlink()
+    seen.resume(lambda state: pytest.fail("there was nothing to take"))
+
+
+def test_a_table_too_wide_for_the_screen_loses_no_digit(tmp_path, capsys):
+    path = tmp_path / "wide.toml"
+    path.write_text(
+        'seeds = 2\n[recipe.a_recipe_with_a_name_of_forty_characters_]\nweights = "bfloat16"\n'
+        "[settings]\nepochs = 1\nhidden = [8]\nexamples = 160\n"
+        "[grid]\nmomentum = [0.5]\nbatch = [32]\nlr = [0.0001]\n"
+    )
+    assert main(["sweep", str(path), "--out", str(tmp_path), "--processes", "1"]) == 0
+    shown = capsys.readouterr().out
+    row = json.loads((tmp_path / "sweep.json").read_text())["summary"][0]
+    assert "\u2026" not in shown and "..." not in shown
+    assert all(f"{row[m]:.3f}" in shown for m in ("accuracy_mean", "accuracy_sd", "loss_sd"))
+
+
 def test_a_sweep_whose_run_fails_says_so(file, tmp_path, monkeypatch, capsys):
     def full(*_):
         raise OSError("disk full")
@@ -458,6 +496,7 @@ def test_a_sweep_whose_run_fails_says_so(file, tmp_path, monkeypatch, capsys):
         ('data = "fashion-mnist"\ndata_dir = "nowhere"', "no Fashion-MNIST in nowhere"),
         ('data = "digits"\ndata_dir = "here"', "data_dir is for fashion-mnist"),
         ('data = "cifar"', "unknown data 'cifar'"),
+        ("examples = 10", "batch is 16, but digits has 10 training images"),
     ],
 )
 def test_data_is_looked_for_before_the_first_run(settings, message, tmp_path, monkeypatch, capsys):

@@ -715,6 +715,14 @@ def test_settings_without_meaning_are_refused(settings, error, message):
 
 
 # ---------------------------------------------------------------- data
+def test_a_batch_of_more_images_than_there_are_is_refused(digits):
+    there = len(digits.labels)
+    with pytest.raises(ValueError, match=f"batch is {there + 1}, but digits has {there} training"):
+        training.train("fp32", digits, settings=training.Settings(batch=there + 1))
+    settings = training.Settings(batch=there, epochs=1, hidden=4)
+    assert training.train("fp32", digits, settings=settings).steps == 1
+
+
 def test_digits_are_split_once_and_for_all(digits):
     assert digits.images.shape == (1438, 64) and digits.test_images.shape == (359, 64)
     assert digits.images.dtype == np.float32 and digits.images.max() == 1
@@ -857,6 +865,13 @@ def test_the_command_prints_one_table_and_writes_files(tmp_path, capsys):
     assert max(map(len, shown.splitlines()[:8])) <= 80
     names = {p.name for p in (tmp_path / "out").iterdir()}
     assert names == {"results.json", "results.csv", "curves.csv", "training.png"}
+
+
+def test_brackets_and_dollars_in_names_are_no_markup(tmp_path, capsys):
+    policy = training.Policy("a[/b] $\\frac$", weights="bfloat16")
+    assert quick(tmp_path / "o[/u]t", recipes=[policy]) == 0
+    assert "a[/b] $\\frac$" in capsys.readouterr().out
+    assert (tmp_path / "o[/u]t" / "training.png").exists()
 
 
 def test_json_is_a_list_of_runs_and_nothing_else(tmp_path, capsys):

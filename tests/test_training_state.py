@@ -225,6 +225,21 @@ def test_the_loss_scaler_is_grad_scaler():
     assert again.scale == ours.scale and again.growth_tracker == ours.growth_tracker
 
 
+@pytest.mark.parametrize("scale", [1000.1, 0.7, 1e-40, 3.4028234e38])
+def test_a_scale_is_a_float32_as_that_of_grad_scaler(scale):
+    scaler = training.LossScaler(scale, dynamic=False)
+    assert scaler.scale == float(np.float32(scale)) != scale
+    (g,), _ = scaler.unscale([np.float32([1.0, -3.0])])
+    with np.errstate(over="ignore"):
+        inverse = np.float32(1 / np.float64(np.float32(scale)))
+        assert same_bits(g, np.float32([1.0, -3.0]) * inverse)
+
+
+def test_a_scale_that_is_no_float32_is_refused():
+    with pytest.raises(ValueError, match="init_scale must be a positive float32, got 1e-60"):
+        training.LossScaler(1e-60, dynamic=False)
+
+
 # ---------------------------------------------------------------- counts
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_counts_are_those_of_a_plain_loop(dtype):
@@ -277,6 +292,33 @@ def test_the_signal_to_noise_ratio_is_that_of_the_sample():
     assert watch.record[-1][:2] == (0, "t") and watch.record[-1][5] == watch.tensors["t"].snr
     watch.tensor("u", "weights", x, x, None, 0)
     assert watch.tensors["u"].snr == math.inf and watch.tensors["u"].values == 0
+
+
+@pytest.mark.parametrize("name", ["pure_bfloat16", "mixed_binary16", "fp32"])
+def test_weights_are_sampled_where_they_are_stored(name, tmp_path):
+    trainer = training.Trainer(name, (20, 5), lr=0.1, seed=SEED, monitor=training.Monitor(every=2))
+    rng = np.random.default_rng(8)
+    x, y = rng.random((16, 20), dtype=np.float32), rng.integers(0, 5, 16)
+    trainer.step(x, y)
+    trainer.step(x, y)
+    before = trainer.parameters["layer1.weight"].copy()
+    trainer.step(x, y)
+    account = trainer.monitor.tensors["layer1.weight"]
+    w = trainer.parameters["layer1.weight"]
+    assert account.role == ("weights" if name.startswith("mixed") else "stored")
+    assert account.updates and account.latest.sum() == w.size
+    assert account.histogram.sum() == 2 * w.size
+    exponents = np.frexp(before)[1] - 1 + 127
+    assert abs(np.average(np.arange(256), weights=account.latest) - exponents.mean()) < 0.2
+    if name == "pure_bfloat16":
+        assert account.range["format"] == "bfloat16" and 40 < account.snr < 60
+    elif name == "fp32":
+        assert account.range is None and account.snr == math.inf
+    else:
+        assert account.range["format"] == "binary16" and 60 < account.snr < 80
+    from softfloat.plot import tensor_figure
+
+    tensor_figure(trainer.monitor, "layer1.weight", tmp_path / "w.png")
 
 
 def test_the_latest_histogram_is_that_of_the_last_sampled_step():
@@ -384,7 +426,7 @@ def test_a_checkpoint_is_read_by_its_kind_alone(tmp_path):
     for other, message in (
         (make("regression", "fp32")[0], "the state has policy"),
         (make("regression", "mixed_binary16", seed=3)[0], "the state has seed 11"),
-        (training.Trainer("mixed_binary16", (6, 3), seed=11), "parameters of shapes"),
+        (training.Trainer("mixed_binary16", (6, 3), seed=11), "the state has parameters"),
         (make("regression", "mixed_binary16", optimizer=training.Adam())[0], "state of SGD"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -467,6 +509,30 @@ def test_the_first_bad_tensor_may_be_an_update():
         trainer.step(x, y)
 
 
+@pytest.mark.parametrize(
+    ("policy", "optimizer", "message"),
+    [
+        ({"optimizer": "e4m3fn"}, training.SGD(0.1, 0.9), r"momentum \(optimizer in float8_e4m3fn"),
+        (
+            {"optimizer": "e4m3fn"},
+            training.Adam(0.1),
+            r"(mean|square) \(optimizer in float8_e4m3fn",
+        ),
+        ({"update": "e4m3fn"}, training.SGD(1e5), r"change \(update in float8_e4m3fn"),
+        ({"update": "e4m3fn"}, training.AdamW(1e5), r"change \(update in float8_e4m3fn"),
+        ({"weights": "e4m3fn", "kahan": True}, training.SGD(1e5), r"updated \(stored in"),
+    ],
+)
+def test_the_first_bad_tensor_may_be_one_of_the_optimizer(policy, optimizer, message):
+    trainer = training.Trainer(training.Policy("p", **policy), (20, 5), optimizer=optimizer)
+    rng = np.random.default_rng(8)
+    x, y = rng.random((16, 20), dtype=np.float32) * 1e4, rng.integers(0, 5, 16)
+    with pytest.raises(training.DivergenceError, match=r"bad: layer1\.\w+\." + message) as caught:
+        for _ in range(3):
+            trainer.step(x, y)
+    assert "largest value of float8_e4m3fn 448" in str(caught.value)
+
+
 # ---------------------------------------------------------------- figures
 def test_figures_of_tensors_and_formats(tmp_path):
     from softfloat.plot import range_ruler, tensor_figure
@@ -492,6 +558,10 @@ def test_figures_of_tensors_and_formats(tmp_path):
 
 # --- arguments
 TRAINER = ("fp32", (8, 5, 3))
+
+
+def twice(layer):
+    return training.Sequential(training.Linear(8, 8), layer, training.Residual(layer))
 
 
 @pytest.mark.parametrize(
@@ -520,6 +590,54 @@ TRAINER = ("fp32", (8, 5, 3))
             lambda t, x, y: training.Trainer(*TRAINER, seed=None),
             TypeError,
             "seed must be an integer",
+        ),
+        (
+            lambda t, x, y: training.Trainer(*TRAINER, optimizer=training.SGD(0.1), lr=0.5),
+            ValueError,
+            "lr and momentum are for the default optimizer; SGD has its own",
+        ),
+        (
+            lambda t, x, y: training.Trainer(*TRAINER, optimizer=t.optimizer),
+            ValueError,
+            "this SGD belongs to another Trainer",
+        ),
+        (
+            lambda t, x, y: training.Policy(loss_scale=1e39),
+            ValueError,
+            r"loss_scale must be .* of float32 .* got 1e\+39",
+        ),
+        (lambda t, x, y: training.Policy(loss_scale="1e-60"), ValueError, "of float32"),
+        (
+            lambda t, x, y: training.mean_squared_error(x, x * 1j),
+            TypeError,
+            "targets must be real numbers",
+        ),
+        (
+            lambda t, x, y: training.Trainer("fp32", twice(training.ReLU())),
+            ValueError,
+            r"ReLU\(\) stands in the network more than once; .* one for each place",
+        ),
+        (
+            lambda t, x, y: training.Trainer(
+                "fp32",
+                training.Sequential(
+                    **{"a.b": training.Linear(8, 8)}, a=training.Sequential(b=training.Linear(8, 3))
+                ),
+            ),
+            ValueError,
+            "two parts of the network are called 'a.b'",
+        ),
+        (
+            lambda t, x, y: training.Trainer("fp32", twice(training.Linear(8, 8))),
+            ValueError,
+            r"Linear\(\) stands in the network more than once",
+        ),
+        (
+            lambda t, x, y: training.Trainer(training.Policy("p", engine="h100_fp8"), (8, 3)).step(
+                x, y
+            ),
+            ValueError,
+            r"layer1: h100_fp8 takes b as values of .*: give activations and weights a format",
         ),
         (lambda t, x, y: training.Trainer(*TRAINER, lr="x"), TypeError, "lr must be a number"),
         (lambda t, x, y: training.Trainer("fp32", 8), TypeError, "layer sizes"),
@@ -652,6 +770,58 @@ def test_a_state_that_is_refused_changes_nothing():
         assert checkpoint._packed(trainer.state_dict(), []) == before, part
     trainer.load_state_dict(good)
     assert checkpoint._packed(trainer.state_dict(), []) == checkpoint._packed(good, [])
+
+
+OPTIMIZERS = [
+    (training.SGD(0.1, 0.9, 0.01), training.SGD(0.2)),
+    (training.Adam(0.1, (0.5, 0.6), 1e-3, 0.1), training.Adam()),
+    (training.AdamW(0.1, (0.5, 0.6), 1e-3, 0.1), training.AdamW()),
+]
+
+
+@pytest.mark.parametrize("pair", OPTIMIZERS, ids=lambda pair: type(pair[0]).__name__)
+def test_a_resumed_optimizer_has_the_numbers_it_had(pair, tmp_path):
+    one, other = (training.Trainer("fp32", (8, 5, 3), optimizer=o) for o in pair)
+    rng = np.random.default_rng(5)
+    drawn = [(rng.random((4, 8), dtype=np.float32), rng.integers(0, 3, 4)) for _ in range(4)]
+    for x, y in drawn[:2]:
+        one.step(x, y)
+    one.save(tmp_path / "a.npz")
+    other.load(tmp_path / "a.npz")
+    for x, y in drawn[2:]:
+        one.step(x, y)
+        other.step(x, y)
+    assert same_parameters(one, other)
+
+
+def test_arrays_that_do_not_fit_the_network_are_refused():
+    trainer = training.Trainer("fp32", (8, 5, 3), lr=0.1, momentum=0.9)
+    trainer.step(np.ones((4, 8), np.float32), np.array([0, 1, 2, 1]))
+    for part, slot, wrong, message in (
+        ("optimizer", "momentum", np.zeros((2, 2), np.float32), "momentum of layer1.weight is float32"),
+        ("optimizer", "momentum", np.zeros((8, 5)), "layer1.weight is float64"),
+        ("parameters", None, np.zeros((8, 5)), "float64"),
+    ):  # fmt: skip
+        state = trainer.state_dict()
+        held = state[part] if slot is None else state[part]["state"][slot]
+        held["layer1.weight"] = wrong
+        before = checkpoint._packed(trainer.state_dict(), [])
+        with pytest.raises(ValueError, match=message):
+            trainer.load_state_dict(state)
+        assert checkpoint._packed(trainer.state_dict(), []) == before
+    state = trainer.state_dict()
+    state["optimizer"]["state"]["momentum"]["layer9.weight"] = np.zeros(3, np.float32)
+    with pytest.raises(ValueError, match="layer9.weight .* no such parameter"):
+        trainer.load_state_dict(state)
+
+
+@pytest.mark.parametrize("network", [training.Linear(8, 3), training.BatchNorm(8)])
+def test_one_layer_is_a_network(network):
+    trainer = training.Trainer("fp32", network, lr=0.1, monitor=training.Monitor())
+    x, y = np.random.default_rng(3).random((4, 8), dtype=np.float32), np.array([0, 1, 2, 1])
+    losses = [trainer.step(x, y) for _ in range(10)]
+    assert losses[-1] < losses[0] and trainer.evaluate(x, y)[0] > 0
+    assert set(trainer.parameters) <= {"weight", "bias", "gain"}
 
 
 # --- checkpoints of runs

@@ -37,7 +37,7 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
         need("matplotlib", "the figure of softfloat sweep", "plot")
     from rich.console import Console
 
-    screen = Console(stderr=as_json, highlight=False)
+    screen = Console(stderr=as_json, highlight=False, markup=False)
     sweep = read_sweep(file)
     folder = _folder(out, sweep.name)
     ran = _run(screen, sweep.jobs, folder, processes)
@@ -60,9 +60,9 @@ def sweep_command(file, *, out=None, processes=None, as_json=False, figure=True)
 def sweep_table(sweep, results):
     """Mean and standard deviation over the seeds, as a rich Table; lost: of the updates."""
     heads = ("accuracy", "loss", "lost %")
-    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads), no_wrap=True)
+    table = _table(sweep.name, ("recipe", *sweep.keys), ("runs", *heads))
     for row in summary(map(sweep.cell, sweep.jobs), results):
-        # 80 columns have room for two spreads; the files have all of them.
+        # 80 columns have room for two spreads (in two lines if need be); the files have all of them.
         shown = [shown_spread(row[m]) for m in ("accuracy", "loss")]
         shown.append(shown_spread({**row["updates_lost_percent"], "sd": None}, 1))
         runs = f"{row['runs']}, {row['diverged']} diverged" if row["diverged"] else str(row["runs"])
@@ -85,7 +85,7 @@ def reproduce_command(
         need("matplotlib", "the figure of softfloat reproduce", "plot")
     from rich.console import Console
 
-    screen = Console(stderr=as_json, highlight=False)
+    screen = Console(stderr=as_json, highlight=False, markup=False)
     if not name:
         return _list(screen, as_json)
     if isinstance(seeds, bool) or not 1 <= seeds <= 1000:
@@ -279,8 +279,8 @@ def _progress(screen, count, label):
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[done]} of {task.total:.0f} done"),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.description}", markup=False), BarColumn(),
+        TextColumn("{task.fields[done]} of {task.total:.0f} done"), TimeRemainingColumn(elapsed_when_finished=True),
     )  # fmt: skip
     with Progress(*columns, console=screen) as bars:
         task, shares, done = bars.add_task(label, total=count, done=0), {}, set()
@@ -300,15 +300,21 @@ def _progress(screen, count, label):
         yield on_share, on_done
 
 
-def _table(title, words, numbers, no_wrap=False):
+def _table(title, words, numbers):
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        title=title,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        collapse_padding=True,
+    )
     for heading in words:
-        table.add_column(heading, no_wrap=no_wrap)
+        table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right", no_wrap=no_wrap)
+        table.add_column(heading, justify="right", overflow="fold")
     return table
 
 

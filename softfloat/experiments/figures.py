@@ -4,7 +4,7 @@ import textwrap
 
 import numpy as np
 
-from softfloat.plot import FAINT, LINES, STYLE, exponent_panel, exponent_span, save
+from softfloat.plot import FAINT, LINES, STYLE, exponent_panel, exponent_span, literal, save
 from softfloat.training._extras import need
 
 _REFERENCE = "fp32"
@@ -45,13 +45,13 @@ def sweep_figure(sweep, results, path=None, measure="accuracy"):
         if result is not None:
             recipe, *values = sweep.cell(job)
             settings = ", ".join(f"{k} {v}" for k, v in zip(sweep.keys, values, strict=True))
-            groups.setdefault(f"{recipe}  {settings}".strip(), []).append(result)
+            groups.setdefault(literal(f"{recipe}  {settings}".strip()), []).append(result)
     if not groups:
         raise ValueError("the sweep has no finished run to draw")
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(8.5, 1.6 + 0.34 * len(groups)), layout="constrained")
         _points(figure.subplots(), groups, measure, f"{measure}, on the test images")
-        figure.suptitle(sweep.name, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        figure.suptitle(literal(sweep.name), x=0.01, ha="left", fontsize=12, fontweight="bold")
         _caption(
             figure,
             "A point for each seed, a bar at their mean; a recipe that diverged has no point.",
@@ -63,7 +63,7 @@ def sweep_figure(sweep, results, path=None, measure="accuracy"):
 
 
 def _caption(figure, text, width):
-    lines = textwrap.wrap(text, int(14.5 * width))
+    lines = textwrap.wrap(literal(text), int(14.5 * width))
     figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=8.5, color="#555555")
 
 

@@ -21,7 +21,7 @@ from softfloat.training.monitor import Monitor
 from softfloat.training.optimizers import SGD, AdamW
 from softfloat.training.policy import ROLES, Policy
 from softfloat.training.presets import as_policy, custom_policy
-from softfloat.training.run import Settings, train
+from softfloat.training.run import Settings, check_batch, train
 from softfloat.training.trainer import DivergenceError, Trainer
 
 
@@ -56,9 +56,16 @@ def dataset(name, data_dir, examples):
 
 def check_jobs(jobs):
     """Read what the jobs train on, once: what is missing or broken is an error now, not after hours of work."""
-    wanted = [Settings(**job["settings"]) for job in jobs if job["kind"] == "images"]
-    for source in {(settings.data, settings.data_dir) for settings in wanted}:
-        load(*source)
+    wanted = {}
+    for job in jobs:
+        if job["kind"] == "images":
+            settings = Settings(**job["settings"])
+            needs = wanted.setdefault((settings.data, settings.data_dir), set())
+            needs.add((settings.batch, job["examples"]))
+    for (name, folder), needs in wanted.items():
+        there = len(load(name, folder).labels)
+        for size, examples in needs:
+            check_batch(size, name, min(there, examples or there))
 
 
 def run_job(job, progress=None, checkpoint=None):

@@ -14,9 +14,9 @@ from softfloat.functional import add, fma, multiply, quantize
 from softfloat.products import matmul
 from softfloat.reductions import sum as sum_rounded
 from softfloat.training.kernels import all_finite, largest_magnitude
-from softfloat.training.policy import SCALED_ROLES
+from softfloat.training.policy import OPTIMIZER_ROLES, SCALED_ROLES
 from softfloat.training.scaling import DelayedScales, power_under
-from softfloat.training.words import kept_elements, stream_of
+from softfloat.training.words import kept_elements, path_of, stream_of
 
 _OF_PRODUCTS = ("product", "product_rounding", "engine")
 
@@ -57,6 +57,7 @@ class Caster:
         self.delayed = DelayedScales(policy.amax_history, policy.margin)
         self.bad = None
         self._sites = {}
+        self.chain = None  # in an optimizer, of the update at hand: results, and what gives them again before rounding
 
     def copy(self, **changes):
         """A Caster for another pass over the same network at the same step: of evaluation, or dry."""
@@ -82,8 +83,7 @@ class Caster:
         except KeyError:
             policy = self.policy_of(module)
             fmt, rounding = policy.grid(role)
-            name = ".".join(part for part in (module, what) if part)
-            random = rounding.startswith("stochastic")
+            name, random = path_of(module, what), rounding.startswith("stochastic")
             site = self._sites[key] = Site(name, fmt, rounding, policy.saturate, random)
             return site
 
@@ -121,6 +121,8 @@ class Caster:
             self.monitor.tensor(site.name, role, x, y, site.fmt, self.step, scale, self.loss_scale)
         if self.dry:
             self._look(x, y, role, site)
+        elif role in OPTIMIZER_ROLES:
+            self._follow(y, role, site, lambda: None if y is x and site.fmt else x)
         return y
 
     def _scale(self, x, site):
@@ -143,7 +145,7 @@ class Caster:
 
     def parameter(self, module, what):
         """A parameter of a layer as its products read it."""
-        stored = self.parameters[f"{module}.{what}"]
+        stored = self.parameters[path_of(module, what)]
         if self.policy_of(module).master is None:
             if self.dry:
                 self._look(stored, stored, "weights", self._site("weights", module, what))
@@ -153,7 +155,7 @@ class Caster:
     def gradient(self, module, what, value):
         """Take the gradient of a parameter, rounded. value : a fresh array, which may be overwritten."""
         rounded = self(value, "weight_gradients", module, f"{what}.gradient", own=True)
-        self.gradients[f"{module}.{what}"] = rounded
+        self.gradients[path_of(module, what)] = rounded
 
     def kept(self, module, shape, rate):
         """The mask of a dropout layer at this step."""
@@ -208,7 +210,16 @@ class Caster:
                 self._as_codes(x, role, module) for x, role in zip((a, b), roles, strict=True)
             )
             back = 1.0 / (p * q)
-        y = np.asarray(run(a, b, fmt, **options)).astype(self.policy.dtype, copy=False)
+        try:
+            y = np.asarray(run(a, b, fmt, **options)).astype(self.policy.dtype, copy=False)
+        except ValueError as error:
+            if "engine" not in options:
+                raise
+            what = " and ".join(role for role in dict.fromkeys(roles) if role in SCALED_ROLES)
+            raise ValueError(
+                f"{module}: {error}. In a policy: give {what} a format that the engine takes, here as in an override "
+                "of this layer, or this layer no engine (engine=None)"
+            ) from None
         if back is not None and back != 1.0:
             y *= y.dtype.type(back)
         return y
@@ -255,6 +266,8 @@ class Caster:
             result = np.asarray(result).astype(self.policy.dtype, copy=False)
         if self.monitor is not None:
             self.monitor.tensor(site.name, "optimizer", plain, result, site.fmt, self.step)
+        again = lambda: velocity * factor + gradient  # noqa: E731
+        self._follow(result, "optimizer", site, again)
         return result
 
     def change(self, gradient, lr, module, what):
@@ -271,6 +284,7 @@ class Caster:
             due = self.monitor.due(self.step)
             before, scale = (gradient * factor, 1.0) if due else (gradient, float(factor))
             self.monitor.tensor(site.name, "update", before, result, site.fmt, self.step, scale)
+        self._follow(result, "update", site, lambda: gradient * factor)
         return result
 
     def updated(self, weights, change, module, what):
@@ -282,21 +296,39 @@ class Caster:
             result = add(weights, change, site.fmt, **self._options(site))
             result = np.asarray(result).astype(self.policy.dtype, copy=False)
         if self.monitor is not None:
-            self.monitor.update(f"{module}.{what}", weights, change, result, self.step)
+            name = path_of(module, what)
+            self.monitor.update(name, weights, change, result, self.step, site.fmt)
         if self.bad is None and not all_finite(result):
-            self.bad = description(weights, result, "stored", site, self.step)
+            self.bad = self._first_bad(weights + change, result, site)
         return result
+
+    def _follow(self, y, role, site, again):
+        """Remember a result of the update at hand. again : gives what it was before rounding, None if that is lost."""
+        if self.chain is not None:
+            self.chain.append((y, role, site, again))
+
+    def _first_bad(self, before, result, site):
+        """What went bad first of all that led to an update that is not finite."""
+        for y, role, earlier, again in self.chain or ():
+            if not all_finite(y):
+                return description(again(), y, role, earlier, self.step)
+        return description(before, result, "stored", site, self.step)
 
 
 _ROUNDINGS = ("rounding", "product_rounding")
 
 
 def description(x, y, role, site, step):
-    """What is wrong with a tensor that is not finite, for a report. x, y : before and after its rounding."""
+    """What is wrong with a tensor that is not finite, for a report.
+
+    x, y : before (None if that is no longer known) and after its rounding.
+    """
     label = "binary32" if site.fmt is None else site.fmt.label
     wrong = y.size - int(np.count_nonzero(np.isfinite(y)))
-    finite = np.abs(x[np.isfinite(x)])
-    if finite.size == x.size:
+    finite = None if x is None else np.abs(x[np.isfinite(x)])
+    if finite is None:
+        cause = f"largest value of {label} {site.fmt.max:.6g}"
+    elif finite.size == x.size:
         cause = f"largest magnitude before rounding {finite.max():.6g}"
         if site.fmt is not None:
             cause += f", largest value of {label} {site.fmt.max:.6g}"

@@ -76,7 +76,9 @@ class Checkpoint:
             return
         try:
             take(load_state(self.path))
-        except (ValueError, TypeError):
+        except FileNotFoundError:  # another process ended the same run just now
+            return
+        except (OSError, ValueError, TypeError):
             if self.strict:
                 raise
 

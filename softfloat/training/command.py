@@ -53,7 +53,8 @@ def train_command(
 
     policies = chosen_policies(recipes, formats)
     check_folder(out)
-    screen = Console(stderr=as_json, soft_wrap=False)
+    # No markup: names may have brackets.
+    screen = Console(stderr=as_json, soft_wrap=False, markup=False)
     out = Path(out)
     settings = {
         "data": data, "data_dir": data_dir, "hidden": _sizes(hidden), "epochs": epochs, "lr": lr,
@@ -143,7 +144,7 @@ def _progress(screen, policies):
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TextColumn("loss {task.fields[loss]}"),

@@ -30,7 +30,7 @@ def softmax_cross_entropy(logits, labels):
 
 def mean_squared_error(outputs, targets):
     """(mean of the squared differences, its gradient with respect to the outputs). outputs, targets : of one shape."""
-    targets = np.asarray(targets, outputs.dtype)
+    targets = batch_of("targets", targets, "fiub").astype(outputs.dtype)
     if targets.shape != outputs.shape:
         raise ValueError(f"targets of shape {targets.shape}, outputs of shape {outputs.shape}")
     difference = outputs - targets

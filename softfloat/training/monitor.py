@@ -113,8 +113,8 @@ class Monitor:
 
     every : steps from one sample to the next.   keep : how many rows `record` holds, the oldest go first.
 
-    tensors[name] : an Account; weights that are updated have one of role "stored", with updates (elements with dw != 0)
-        and lost (those of them with w + dw == w).
+    tensors[name] : an Account; that of weights has updates (elements with dw != 0) and lost (those of them with
+        w + dw == w). Without a master copy its role is "stored" and its samples are those of w + dw.
     counts[role], histograms[role], unscaled, updates, lost : sums over tensors; counts are of values rounded, nonzero
         (before), flushed (nonzero that became zero), overflowed (beyond the format's range, and then infinite or NaN)
         and saturated (beyond it, and held inside).
@@ -165,28 +165,38 @@ class Monitor:
     def _look(self, account, name, before, after, step, loss_scale, earlier):
         x, y = (np.ascontiguousarray(a).reshape(-1) for a in (before, after))
         stride = _stride(x.size)
-        account.latest = np.zeros(BINS, np.int64)
-        count_exponents(x, stride, 1.0, account.latest)
-        account.histogram += account.latest
         if account.role == "errors":
             count_exponents(x, stride, loss_scale, account.unscaled)
-        signal, noise = signal_and_noise(x, y, stride)
-        account.signal += signal
-        account.noise += noise
+        signal, noise = self._sample(account, x, y, stride)
         new = [int(n) for n in account.counts - earlier]
         self.record.append(
             (step, name, new[FLUSHED], new[SATURATED], new[OVERFLOWED], decibels(signal, noise))
         )
 
-    def update(self, name, weights, change, updated, step):
-        """Count the update of one parameter: w, dw and the rounded w + dw."""
-        account = self._account(name, "stored", None)
+    def _sample(self, account, x, y, stride):
+        """Exponents, and (signal, noise), of every stride-th element of flat x, rounded to y."""
+        account.latest = np.zeros(BINS, np.int64)
+        count_exponents(x, stride, 1.0, account.latest)
+        account.histogram += account.latest
+        signal, noise = signal_and_noise(x, y, stride)
+        account.signal += signal
+        account.noise += noise
+        return signal, noise
+
+    def update(self, name, weights, change, updated, step, fmt=None):
+        """Count the update of one parameter: w, dw and w + dw, rounded to fmt; None: it was not rounded."""
+        account = self._account(name, "stored", fmt)
         moved, lost = count_lost(weights.ravel(), change.ravel(), updated.ravel())
         account.updates += moved
         account.lost += lost
         if self.due(step):
             stride = _stride(weights.size)
-            w, dw = (a.reshape(-1)[::stride].astype(np.float32) for a in (weights, change))
+            w, dw, new = (a.reshape(-1)[::stride] for a in (weights, change, updated))
+            if (
+                account.role == "stored"
+            ):  # else it is that of the rounded copy, which has its own samples
+                self._sample(account, w + dw, np.ascontiguousarray(new), 1)
+            w, dw = w.astype(np.float32), dw.astype(np.float32)
             both = (w != 0) & (dw != 0)
             w, dw = (a[both].view(np.int32) >> 23 & 0xFF for a in (w, dw))
             self.ratios += np.bincount(dw - w + _RATIO_ZERO, minlength=2 * _RATIO_ZERO)

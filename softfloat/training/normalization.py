@@ -9,6 +9,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from softfloat.training.checks import real
 from softfloat.training.layers import Module, check_sizes
+from softfloat.training.words import path_of
 
 
 class _Pool2d(Module):
@@ -148,7 +149,7 @@ class BatchNorm(_Normalization):
         self.axes = (0, *range(2, x.ndim))
         self.fixed = not cast.training
         if self.fixed:
-            names = [f"{self.name}.{what}" for what in ("mean", "variance")]
+            names = [path_of(self.name, what) for what in ("mean", "variance")]
             kept = [self._shaped(cast.buffers[name].astype(x.dtype), x.ndim) for name in names]
             return self._normalized(x, *kept, cast)
         mean = x.mean(axis=self.axes, keepdims=True)
@@ -160,7 +161,7 @@ class BatchNorm(_Normalization):
         return self._normalized(x, mean, variance, cast)
 
     def _remember(self, cast, what, value):
-        kept = cast.buffers[f"{self.name}.{what}"]
+        kept = cast.buffers[path_of(self.name, what)]
         kept += self.momentum * (value.reshape(-1) - kept)
 
     def backward(self, error, cast, wanted=True):

@@ -16,7 +16,13 @@ from softfloat.training.checks import count, real, state_of
 
 
 class Optimizer:
-    """What optimizers share. `state` is {slot: {parameter: array}}, `steps` counts the steps that were not skipped."""
+    """What optimizers share. `state` is {slot: {parameter: array}}, `steps` counts the steps that were not skipped.
+
+    `held` names the numbers that a state holds beside them, as those of PyTorch do: a resumed run has its own.
+    """
+
+    held: tuple[str, ...] = ("lr", "weight_decay")
+    taken = False  # whether a Trainer has it
 
     def __init__(self, lr, weight_decay=0.0):
         if not 0 < real("lr", lr) < math.inf:
@@ -40,9 +46,11 @@ class Optimizer:
         self.steps += 1
         for key, gradient in gradients.items():
             module, _, what = key.rpartition(".")
+            cast.chain = []
             change = self.change(key, parameters[key], gradient, cast, module, what)
             update = self._compensated if cast.policy_of(module).kahan else self._plain
             parameters[key] = update(key, parameters[key], change, cast, module, what)
+        cast.chain = None
 
     def change(self, key, weights, gradient, cast, module, what):
         """dw, rounded."""
@@ -70,21 +78,31 @@ class Optimizer:
     def state_dict(self):
         """Everything that a resumed run needs."""
         slots = {name: {k: v.copy() for k, v in held.items()} for name, held in self.state.items()}
-        return {"kind": type(self).__name__, "steps": self.steps, "lr": self.lr, "state": slots}
+        numbers = {name: getattr(self, name) for name in self.held}
+        return {"kind": type(self).__name__, "steps": self.steps, **numbers, "state": slots}
 
     def load_state_dict(self, state):
         """Go on from a state. Raises ValueError if it belongs to another kind of optimizer."""
         own = type(self).__name__
-        state_of("an optimizer", state, ("kind", "steps", "lr", "state"))
+        state_of("an optimizer", state, ("kind", "steps", "state"))
         if state["kind"] != own:
             raise ValueError(f"this is the state of {state['kind']}, not of {own}")
+        state_of(own, state, self.held)
         slots = state_of(f"the slots of {own}", state["state"], ())
         slots = {
             name: {k: np.array(v) for k, v in state_of(f"the slot {name}", held, ()).items()}
             for name, held in slots.items()
         }
-        steps, lr = count("steps", state["steps"], 0), real("lr", state["lr"])
-        self.steps, self.lr, self.state = steps, lr, slots
+        numbers = {name: _number_or_pair(name, state[name]) for name in self.held}
+        self.steps, self.state = count("steps", state["steps"], 0), slots
+        self.__dict__.update(numbers)
+
+
+def _number_or_pair(name, value):
+    """A number of a state as it was; a file has lists for tuples."""
+    if isinstance(value, (tuple, list)):
+        return tuple(real(name, one) for one in value)
+    return real(name, value)
 
 
 class SGD(Optimizer):
@@ -92,6 +110,8 @@ class SGD(Optimizer):
 
     lr : learning rate.   momentum : 0 for none.   weight_decay : times w, added to g.
     """
+
+    held = (*Optimizer.held, "momentum")
 
     def __init__(self, lr, momentum=0.0, weight_decay=0.0):
         super().__init__(lr, weight_decay)
@@ -114,6 +134,7 @@ class Adam(Optimizer):
     lr, betas, epsilon, weight_decay (times w, added to g) : as in torch.optim.Adam.
     """
 
+    held = (*Optimizer.held, "betas", "epsilon")
     decoupled = False
 
     def __init__(self, lr=1e-3, betas=(0.9, 0.999), epsilon=1e-8, weight_decay=0.0):

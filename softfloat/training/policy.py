@@ -20,7 +20,8 @@ from softfloat.functional import _saturation
 from softfloat.rounding import as_rounding
 
 PASSES = ("weights", "activations", "logits", "errors", "weight_gradients")  # forward and backward
-ROLES = (*PASSES, "optimizer", "update")
+OPTIMIZER_ROLES = ("optimizer", "update")
+ROLES = (*PASSES, *OPTIMIZER_ROLES)
 SCALED_ROLES = ("weights", "activations", "errors")  # operands of products, which scaling= is for
 SCALINGS = (None, "current", "delayed")
 _SPECS = (*ROLES, "master", "product", "accumulator")
@@ -348,8 +349,10 @@ def _as_loss_scale(value):
             value = float("nan")
     if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
         value = float("nan")
-    if not 0 < value < float("inf"):
+    with np.errstate(all="ignore"):
+        held = np.float32(value)  # as the scaler holds it
+    if not 0 < held < np.inf:
         raise ValueError(
-            f'loss_scale must be None, "dynamic" or a positive number such as 1024, got {given!r}'
+            f'loss_scale must be None, "dynamic" or a positive number of float32 such as 1024, got {given!r}'
         )
     return float(value)

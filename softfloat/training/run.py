@@ -195,7 +195,8 @@ def _train(policy, data, settings, progress, checkpoint):
         policy, _sizes(data, settings), lr=settings.lr, momentum=settings.momentum,
         seed=settings.seed, monitor=Monitor(),
     )  # fmt: skip
-    batch = min(settings.batch, len(data.labels))
+    batch = settings.batch
+    check_batch(batch, data.name, len(data.labels))
     _warm_up(make(), data, batch)
     trainer = make()
     run = Run(policy.name, formats=_plain(policy.labels()), settings=_plain(asdict(settings)))
@@ -211,13 +212,21 @@ def _train(policy, data, settings, progress, checkpoint):
     return run
 
 
+def check_batch(batch, name, images):
+    """Raise ValueError for a batch of more images than there are: it would be another one than was asked for."""
+    if batch > images:
+        raise ValueError(
+            f"batch is {batch}, but {name} has {images} training images here; give {images} or less"
+        )
+
+
 class _Loop:
     """A run at one of its steps, the trainer's: what the epoch at hand has summed up, and the state of all of it."""
 
     def __init__(self, run, trainer, data, settings, checkpoint):
         self.run, self.trainer, self.data, self.settings = run, trainer, data, settings
         self.checkpoint = checkpoint
-        self.per_epoch = len(data.labels) // min(settings.batch, len(data.labels))
+        self.per_epoch = len(data.labels) // settings.batch
         self.total = 0.0  # losses of the epoch so far
         self.task = None
 

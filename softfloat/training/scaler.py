@@ -54,8 +54,8 @@ class LossScaler:
         if not isinstance(dynamic, (bool, np.bool_)):
             raise TypeError(f"dynamic must be True or False, got {dynamic!r}")
         self.dynamic = bool(dynamic)
-        self.minimum = _number("minimum", minimum, 0.0, FLOAT32_MAX)
-        self.scale = _number("init_scale", init_scale, 0.0, FLOAT32_MAX)
+        self.minimum = _float32("minimum", minimum)
+        self.scale = _float32("init_scale", init_scale)
         if self.dynamic and self.scale < self.minimum:
             raise ValueError(f"init_scale {self.scale} lies below minimum {self.minimum}")
         self.growth_tracker = 0
@@ -91,9 +91,10 @@ class LossScaler:
         self.growth_tracker += 1
         if self.growth_tracker == self.growth_interval:
             self.growth_tracker = 0
-            grown = self.scale * self.growth_factor
-            if self.dynamic and grown <= FLOAT32_MAX:
-                self.scale = float(np.float32(grown))
+            with np.errstate(over="ignore"):
+                grown = float(np.float32(self.scale * self.growth_factor))
+            if self.dynamic and grown < math.inf:
+                self.scale = grown
 
     def _shrink(self):
         shrunk = float(np.float32(self.scale * self.backoff_factor))
@@ -142,6 +143,14 @@ class LossScaler:
     def __repr__(self):
         kind = "dynamic" if self.dynamic else "constant"
         return f"LossScaler({kind}, scale={self.scale:g}, skipped={self.skipped})"
+
+
+def _float32(name, value):
+    """A positive number as the float32 that GradScaler would hold."""
+    rounded = float(np.float32(_number(name, value, 0.0, FLOAT32_MAX)))
+    if not rounded:
+        raise ValueError(f"{name} must be a positive float32, got {value!r}, which rounds to 0")
+    return rounded
 
 
 def _number(name, value, above, most):

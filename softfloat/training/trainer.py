@@ -22,7 +22,7 @@ from softfloat.training.monitor import Monitor
 from softfloat.training.optimizers import SGD, Optimizer
 from softfloat.training.presets import as_policy
 from softfloat.training.scaler import LossScaler
-from softfloat.training.words import INITIAL, raw_words
+from softfloat.training.words import INITIAL, path_of, raw_words
 
 EVALUATION = 1 << 30  # first step of evaluation, which so shares no random word with training
 _STATE = (
@@ -64,7 +64,7 @@ class Trainer:
     """A network, its parameters and everything that a step changes.
 
     policy : Policy or its name.   network : a Module, or the sizes (i, h1, ..., c) of a perceptron.
-    loss : a function (outputs, targets) to (loss, gradient).   optimizer : by default SGD(lr, momentum).
+    loss : a function (outputs, targets) to (loss, gradient).   optimizer : by default SGD(lr, momentum), lr 0.001.
     seed : of initial weights, stochastic rounding and dropout.   monitor : Monitor, or None to count nothing.
 
     `parameters` are the stored weights, {"layer.weight": array}: the master copy where the policy has one. `buffers`
@@ -78,20 +78,30 @@ class Trainer:
         *,
         loss=softmax_cross_entropy,
         optimizer=None,
-        lr=1e-3,
-        momentum=0.0,
+        lr=None,
+        momentum=None,
         seed=0,
         monitor=None,
     ):
         self.policy = as_policy(policy)
         _check_parts(loss, optimizer, monitor)
+        if optimizer is None:
+            optimizer = SGD(1e-3 if lr is None else lr, 0.0 if momentum is None else momentum)
+        elif lr is not None or momentum is not None:
+            raise ValueError(
+                f"lr and momentum are for the default optimizer; {type(optimizer).__name__} has its own: give it those"
+            )
         seed = count("seed", seed, 0, (1 << 64) - 1)
         self.network = network if isinstance(network, Module) else perceptron(network)
         self.network.bind()
         self.network.mark_output()
         self.loss = loss
-        self.optimizer = SGD(lr, momentum) if optimizer is None else optimizer
-        parts = list(self.network.walk())
+        if optimizer.taken:
+            raise ValueError(
+                f"this {type(optimizer).__name__} belongs to another Trainer, whose state it holds; make one for each"
+            )
+        self.optimizer, optimizer.taken = optimizer, True
+        parts = _parts(self.network)
         ops = {m.name: m.op for m in parts}
         _check_layers(self.policy, ops)
         self.cast = Caster(self.policy, seed, monitor, ops=ops)
@@ -111,9 +121,9 @@ class Trainer:
             for what, value in module.initial(words).items():
                 value = value.astype(self.policy.dtype)
                 stored = quiet(value, "stored", module.name, f"{what}.initial")
-                self.parameters[_key(module, what)] = stored
+                self.parameters[path_of(module.name, what)] = stored
             for what, value in module.buffers().items():
-                self.buffers[_key(module, what)] = value
+                self.buffers[path_of(module.name, what)] = value
 
     @property
     def bad(self):
@@ -258,8 +268,10 @@ class Trainer:
             parts.append((monitor, "monitor"))
         # Each part takes its state in a copy: the second may refuse its own when the first has taken it.
         taken = [(part, copy.copy(part), state[what]) for part, what in parts]
-        for _, trial, own in taken:
+        for part, trial, own in taken:
             trial.load_state_dict(own)
+            if part is self.optimizer:
+                _check_slots(trial, self.parameters)
         for part, trial, _ in taken:
             part.__dict__.update(trial.__dict__)
         self.cast.monitor = monitor
@@ -275,11 +287,9 @@ class Trainer:
                 raise ValueError(f"the state has {what} {state[what]!r}, this trainer {own!r}")
         for what, own in (("parameters", self.parameters), ("buffers", self.buffers)):
             held = state_of(f"the {what}", state[what], ())
-            shapes = [{k: np.shape(v) for k, v in one.items()} for one in (held, own)]
-            if shapes[0] != shapes[1]:
-                raise ValueError(
-                    f"the state has {what} of shapes {shapes[0]}, this network {shapes[1]}"
-                )
+            kinds = [{k: _kind(v) for k, v in one.items()} for one in (held, own)]
+            if kinds[0] != kinds[1]:
+                raise ValueError(f"the state has {what} {kinds[0]}, this network {kinds[1]}")
         if (state["scaler"] is None) != (self.scaler is None):
             raise ValueError("the state and the trainer do not both have a loss scaler")
 
@@ -305,6 +315,38 @@ def _check_parts(loss, optimizer, monitor):
         raise TypeError(f"monitor must be a Monitor() or None, got {monitor!r}")
 
 
+def _parts(network):
+    """Every layer of a network, itself too. Raises ValueError for a layer or a name that stands there twice."""
+    parts = list(network.walk())
+    for i, part in enumerate(parts):
+        if any(part is other for other in parts[:i]):
+            raise ValueError(
+                f"{part!r} stands in the network more than once; a layer keeps what its backward pass needs, so make "
+                f"one for each place (it was last called {part.name!r})"
+            )
+        if any(part.name == other.name for other in parts[:i]):
+            raise ValueError(
+                f"two parts of the network are called {part.name!r}; give others, without dots"
+            )
+    return parts
+
+
+def _check_slots(optimizer, parameters):
+    """The state of an optimizer must be one of these parameters."""
+    for slot, held in optimizer.state.items():
+        for key, value in held.items():
+            own = _kind(parameters[key]) if key in parameters else "no such parameter"
+            if _kind(value) != own:
+                raise ValueError(
+                    f"the state's {slot} of {key} is {_kind(value)}, this network has {own}"
+                )
+
+
+def _kind(value):
+    """Shape and dtype of an array, in words."""
+    return f"{np.asarray(value).dtype.name} {np.shape(value)}"
+
+
 def _check_layers(policy, ops):
     """An override of a layer by its whole name is a mistake where the network has none of that name."""
     known = [*(name for name in ops if name), "input", "loss"]
@@ -324,10 +366,6 @@ def _kinds(found):
     if isinstance(found, np.ndarray):
         return f"an array of shape {found.shape} and dtype {found.dtype}"
     return type(found).__name__
-
-
-def _key(module, what):
-    return f"{module.name}.{what}" if module.name else what
 
 
 def _comparable(value):

@@ -30,6 +30,11 @@ def permutation(words, n):
     return np.argsort(np.asarray(words(n), np.uint64), kind="stable")
 
 
+def path_of(module, what):
+    """The name of a tensor: the path of its layer, empty for a network of one layer, and what it is there."""
+    return f"{module}.{what}" if module and what else module or what
+
+
 def stream_of(step, name):
     """The stream of random words of one tensor at one step."""
     return (int(step) << 32) | zlib.crc32(name.encode())
