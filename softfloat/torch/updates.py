@@ -22,7 +22,7 @@ SCALING = ("mul_", "_foreach_mul_")
 
 def run(state, func, name, kind, args, kwargs):
     """One operation of an optimizer's step."""
-    if kind == classes.OPAQUE and state.strict:
+    if kind == classes.OPAQUE and state.strict and not state.plain:
         refuse_opaque(func)
     place = _site(state, name)
     targets = args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
