@@ -432,6 +432,41 @@ def test_stochastic_runs_do_not_know_what_else_runs(network):
     assert_same_bits(flat(model), want)
 
 
+class Lookahead(torch.optim.Optimizer):
+    """Zhang et al. (2019): each second step goes half of the way from the slow weights to the fast ones."""
+
+    def __init__(self, inner):
+        self.inner, self.count = inner, 0
+        super().__init__([p for group in inner.param_groups for p in group["params"]], {})
+        self.slow = [p.detach().clone() for group in self.param_groups for p in group["params"]]
+
+    @torch.no_grad()
+    def step(self):
+        self.inner.step()
+        self.count += 1
+        if self.count % 2 == 0:
+            for slow, p in zip(self.slow, self.param_groups[0]["params"], strict=True):
+                slow.add_(p - slow, alpha=0.5)
+                p.copy_(slow)
+
+
+def test_an_optimizer_around_another_takes_one_step_and_reads_masters():
+    found = []
+    policy = training.Policy("m", weights="float8_e4m3fn", master="binary32")
+    for block in (contextlib.nullcontext(), st.emulate(policy)):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(4, 2, bias=False)
+        optimizer = Lookahead(torch.optim.SGD(model.parameters(), 0.1))
+        with block as emulation:
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(torch.ones(3, 4)).sum().backward()  # gradients that weights have no part in
+                optimizer.step()
+        found.append(flat(model))
+    assert emulation.state_dict()["step"] == 4
+    assert_same_bits(*found)
+
+
 def test_compensated_runs_resume_bit_for_bit():
     policy = training.Policy("k", **dict.fromkeys(training.policy.ROLES, "bfloat16"), kahan=True)
     whole, _ = trained("mlp", policy, "adamw", steps=4)

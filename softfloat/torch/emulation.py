@@ -222,7 +222,7 @@ class emulate:
 
     def _after_step(self, optimizer, args, kwargs):
         if self._is_here():
-            self._state.next_step()
+            self._state.end_step(optimizer)
 
     def _hook(self, parameter):
         tensor = parameter.tensor
