@@ -892,6 +892,23 @@ def test_equal_parameters_draw_words_of_their_own(foreach):
     assert not torch.equal(model[0].weight, model[1].weight)
 
 
+@pytest.mark.parametrize("foreach", [False, True])
+def test_modules_called_from_the_loop_are_updated_with_words_of_their_own(foreach):
+    policy = training.Policy("u", update=("bfloat16", "stochastic"))
+    parts = [torch.nn.Linear(16, 16, bias=False) for _ in range(2)]
+    parts[1].load_state_dict(parts[0].state_dict())
+    parameters, gradient = [part.weight for part in parts], torch.randn(16, 16)
+
+    def run():
+        for part in parts:
+            part(torch.ones(1, 16))
+            part.weight.grad = gradient.clone()
+        torch.optim.SGD(parameters, 1.0, foreach=foreach).step()
+
+    inside(run, policy, seed=1)
+    assert not torch.equal(*parameters)
+
+
 def test_another_model_draws_no_word_of_the_training():
     """A teacher that runs first, without gradients, shares paths with the student, and a loss is a module too."""
     found = []

@@ -165,7 +165,9 @@ def _update(state, parameter, target, change, place):
     if not target.dim():
         target.add_(change.whole(()))
         return
-    here = Site(parameter.module, "", f"{place.name}/{parameter.name}", place.step)
+    # Modules that are called from the loop have equal paths, and one operation may update the parameters of several.
+    number = state.numbers.get(id(parameter.tensor), (None, ""))[1]
+    here = Site(parameter.module, "", f"{place.name}/{number}.{parameter.name}", place.step)
     names = f"{parameter.what}.change", f"{parameter.what}.updated"
     if _is_compensated(state, parameter):
         _update_compensated(state, parameter, target, change.whole(target.shape), here, names)
