@@ -354,6 +354,17 @@ def test_functions_outside_modules_are_recomputed_in_any_order():
     assert_same_bits(*found)
 
 
+def test_nested_checkpoints_of_functions_cannot_be_random():
+    w, x = torch.randn(4, 4, requires_grad=True), torch.randn(5, 4)
+    inner = lambda t: F.gelu(t @ w) * 1.2  # noqa: E731
+    outer = lambda t: checkpoint(inner, F.gelu(t @ w), use_reentrant=False)  # noqa: E731
+    with (
+        pytest.raises(st.EmulationError, match="do not nest"),
+        st.emulate(RANDOM, seed=5),
+    ):
+        checkpoint(outer, x, use_reentrant=False).sum().backward()
+
+
 class Scaling(torch.nn.Module):
     """Operations on inputs, which have no gradient, inside the module."""
 

@@ -84,12 +84,12 @@ class Call:
 class Region:
     """What one activation checkpoint spans, so that its recomputation meets the sites of the first pass again.
 
-    calls : those that were running around all of it.   whole : see Call.
+    calls : those that were running around all of it.   whole : see Call.   nested : whether another one spans it.
     starts : {(name of a call, key): ordinal of the first}.
     """
 
-    def __init__(self, stack, whole):
-        self.calls, self.whole = list(stack), whole
+    def __init__(self, stack, whole, nested=False):
+        self.calls, self.whole, self.nested = list(stack), whole, nested
         self.starts = {}
         self._again = None, None
 
@@ -226,7 +226,7 @@ class Sites:
         hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
         if hooks is not None and getattr(hooks[0], "__module__", "") == CHECKPOINT:
             if hooks[0] not in self.regions:
-                self.regions[hooks[0]] = Region(self.stack, False)
+                self.regions[hooks[0]] = Region(self.stack, False, _is_nested(hooks))
             site.region = self.regions[hooks[0]]
             site.region.meet(self.stack, *counted)
 
@@ -253,6 +253,11 @@ class Sites:
         first = self.hidden[number] if custom else None if node is None else self.of_node(node)
         if first is None or first.region is None:
             return self.lost
+        if self.random and first.region.nested:
+            raise EmulationError(
+                "a function is checkpointed inside a checkpointed function: what of them is recomputed cannot be told, "
+                "so stochastic rounding could not be repeated. Checkpoint modules, do not nest, or round to nearest"
+            )
         return first.region.again(self.tops[first.region.whole])
 
     def backward(self, where):
@@ -285,6 +290,14 @@ class Sites:
             held.clear()
         self.stretch.clear()
         self._clear_tops()
+
+
+def _is_nested(hooks):
+    """Whether the hooks below the top ones, which are given, are of a checkpoint too."""
+    torch._C._autograd._pop_saved_tensors_default_hooks()
+    below = torch._C._autograd._top_saved_tensors_default_hooks(False)
+    torch._C._autograd._push_saved_tensors_default_hooks(*hooks)
+    return below is not None and getattr(below[0], "__module__", "") == CHECKPOINT
 
 
 def _nearest(nodes, number, name):
