@@ -497,6 +497,14 @@ def test_a_monitor_sees_every_role():
     assert monitor.tensors["0.addmm.output"].histogram.sum() > 0
 
 
+@pytest.mark.parametrize("network", list(NETWORKS)[:4])
+def test_a_monitor_watches_plain_float32_and_changes_no_bit(network):
+    """Fused paths too, which hide nothing where nothing is rounded."""
+    policy, monitor = training.Policy("fp32"), training.Monitor(every=1)
+    assert_same_bits(trained(network, policy, monitor=monitor)[0], trained(network, policy)[0])
+    assert any(one.role == "errors" for one in monitor.tensors.values())
+
+
 def test_the_page_does_what_it_says():
     page = Path(__file__).resolve().parents[1] / "docs" / "torch.md"
     if page.exists():

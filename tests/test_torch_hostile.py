@@ -706,8 +706,9 @@ def test_what_cannot_be_emulated_is_refused_by_name(name):
 
 def test_the_gradients_of_torch_func_are_refused():
     x = torch.randn(3)
-    with pytest.raises(RuntimeError, match="saved tensor hooks"):
+    with pytest.raises(RuntimeError, match="saved tensor hooks") as told:
         inside(lambda: torch.func.grad(lambda v: v.exp().sum())(x))
+    assert any("backward()" in note for note in told.value.__notes__)
 
 
 def test_vmap_is_emulated():
@@ -889,6 +890,23 @@ def test_equal_parameters_draw_words_of_their_own(foreach):
         part.weight.grad = gradient.clone()
     inside(optimizer.step, policy, seed=1)
     assert not torch.equal(model[0].weight, model[1].weight)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_modules_called_from_the_loop_are_updated_with_words_of_their_own(foreach):
+    policy = training.Policy("u", update=("bfloat16", "stochastic"))
+    parts = [torch.nn.Linear(16, 16, bias=False) for _ in range(2)]
+    parts[1].load_state_dict(parts[0].state_dict())
+    parameters, gradient = [part.weight for part in parts], torch.randn(16, 16)
+
+    def run():
+        for part in parts:
+            part(torch.ones(1, 16))
+            part.weight.grad = gradient.clone()
+        torch.optim.SGD(parameters, 1.0, foreach=foreach).step()
+
+    inside(run, policy, seed=1)
+    assert not torch.equal(*parameters)
 
 
 def test_another_model_draws_no_word_of_the_training():

@@ -258,6 +258,151 @@ def test_parts_of_a_transformer_may_be_checkpointed():
     assert_same_bits(found[2], found[0])
 
 
+class Squash(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return (x @ w).tanh() * 1.1
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        y = (x @ w).tanh()
+        g = g * 1.1 * (1 - y * y)
+        return g @ w.t(), x.t() @ g
+
+
+class Part(torch.nn.Module):
+    """`inner` as a function or as a module, checkpointed as `how` says: operations of its own before and after."""
+
+    def __init__(self, kind, how, as_module):
+        super().__init__()
+        self.kind, self.how, self.as_module = kind, how, as_module
+        self.layer, self.w = torch.nn.Linear(8, 8), torch.nn.Parameter(torch.randn(8, 8) / 2)
+
+    def inner(self, x):
+        if self.kind == "function":
+            return F.gelu(self.layer(x) * 0.77) * 1.3 + 0.1
+        if self.kind == "custom":
+            return Squash.apply(x, self.w) * 1.1
+        h = self.layer(x)
+        with torch.no_grad():
+            scale = (h * 1.37).tanh() * 0.77
+        return h * scale
+
+    def checked(self, run, x):
+        return checkpoint(run, x, use_reentrant=self.how == "reentrant")
+
+    def forward(self, x):
+        if self.as_module:
+            return self.inner(x)
+        x = x * 0.9
+        return self.checked(self.inner, x) if self.how else self.inner(x)
+
+
+class AroundPart(torch.nn.Module):
+    def __init__(self, *options):
+        super().__init__()
+        self.first, self.part, self.last = (
+            torch.nn.Linear(8, 8),
+            Part(*options),
+            torch.nn.Linear(8, 4),
+        )
+
+    def forward(self, x):
+        h, part = self.first(x), self.part
+        return self.last(part.checked(part, h) if part.as_module and part.how else part(h))
+
+
+NARROW_ERRORS = training.Policy(
+    "narrow errors", **{**dict.fromkeys(training.policy.ROLES, "bfloat16"), "errors": "e5m2"},
+    overrides={"part": {"activations": "e5m4"}},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", [RANDOM, NARROW_ERRORS], ids=lambda p: p.name)
+@pytest.mark.parametrize("as_module", [True, False])
+@pytest.mark.parametrize("kind", ["function", "custom", "no_grad"])
+@pytest.mark.parametrize("how", ["frames", "reentrant"])
+def test_checkpointed_parts_are_recomputed_where_they_stand(how, kind, as_module, policy):
+    if (how, kind, policy) == ("reentrant", "no_grad", RANDOM):
+        pytest.skip("the first pass cannot tell what has no gradient: it draws words of its own")
+    found = []
+    for way in ("", how):
+        torch.manual_seed(3)
+        model, x = AroundPart(kind, way, as_module), torch.randn(6, 8)
+        with st.emulate(policy, seed=5):
+            for _ in range(2):
+                F.cross_entropy(model(x), torch.arange(6) % 4).backward()
+        found.append([p.grad for p in model.parameters() if p.grad is not None])
+    for one, other in zip(*found, strict=True):
+        assert_same_bits(one, other)
+
+
+def test_functions_outside_modules_are_recomputed_in_any_order():
+    found = []
+    for checkpointed in (False, True):
+        torch.manual_seed(3)
+        weights = [torch.randn(4, 4, requires_grad=True) for _ in range(3)]
+        h = torch.randn(5, 4)
+        with st.emulate(RANDOM, seed=5):
+            for w in weights:
+                run = lambda t, w=w: F.gelu(t @ w) * 1.1  # noqa: E731
+                h = checkpoint(run, h, use_reentrant=False) if checkpointed else run(h)
+            h.sum().backward()
+        found.append(np.concatenate([w.grad.numpy().ravel() for w in weights]))
+    assert_same_bits(*found)
+
+
+def test_nested_checkpoints_of_functions_cannot_be_random():
+    w, x = torch.randn(4, 4, requires_grad=True), torch.randn(5, 4)
+    inner = lambda t: F.gelu(t @ w) * 1.2  # noqa: E731
+    outer = lambda t: checkpoint(inner, F.gelu(t @ w), use_reentrant=False)  # noqa: E731
+    with (
+        pytest.raises(st.EmulationError, match="do not nest"),
+        st.emulate(RANDOM, seed=5),
+    ):
+        checkpoint(outer, x, use_reentrant=False).sum().backward()
+
+
+class Scaling(torch.nn.Module):
+    """Operations on inputs, which have no gradient, inside the module."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return self.layer((x - 0.123) * 1.2345) * 1.1
+
+
+def test_an_evaluation_before_the_step_draws_no_word_of_it():
+    found = []
+    for evaluates in (False, True):
+        torch.manual_seed(3)
+        model, x = Scaling(), torch.randn(6, 8)
+        with st.emulate(RANDOM, seed=5):
+            if evaluates:
+                with torch.no_grad():
+                    model(x)
+            F.cross_entropy(model(x), torch.arange(6) % 4).backward()
+        found.append(model.layer.weight.grad.numpy())
+    assert_same_bits(*found)
+
+
+def test_evaluation_keeps_nothing_of_each_batch():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 4), torch.nn.GELU(), torch.nn.Linear(4, 4))
+    x = torch.randn(2, 8)
+    sizes = []
+    with st.emulate(SHALLOW) as emulation, torch.no_grad():
+        for _ in range(2):
+            for _ in range(5):
+                model(x)
+            held = vars(emulation._state.sites).values()
+            sizes.append(sum(len(v) for v in held if isinstance(v, (dict, list))))
+    assert sizes[0] == sizes[1]
+
+
 @pytest.mark.parametrize("network", ["mlp", "transformer"])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_stochastic_runs_are_the_same_on_any_number_of_threads(network, threads):
@@ -296,6 +441,41 @@ def test_stochastic_runs_do_not_know_what_else_runs(network):
             sum(p.grad.norm() for p in model.parameters()).item()
             optimizer.step()
     assert_same_bits(flat(model), want)
+
+
+class Lookahead(torch.optim.Optimizer):
+    """Zhang et al. (2019): each second step goes half of the way from the slow weights to the fast ones."""
+
+    def __init__(self, inner):
+        self.inner, self.count = inner, 0
+        super().__init__([p for group in inner.param_groups for p in group["params"]], {})
+        self.slow = [p.detach().clone() for group in self.param_groups for p in group["params"]]
+
+    @torch.no_grad()
+    def step(self):
+        self.inner.step()
+        self.count += 1
+        if self.count % 2 == 0:
+            for slow, p in zip(self.slow, self.param_groups[0]["params"], strict=True):
+                slow.add_(p - slow, alpha=0.5)
+                p.copy_(slow)
+
+
+def test_an_optimizer_around_another_takes_one_step_and_reads_masters():
+    found = []
+    policy = training.Policy("m", weights="float8_e4m3fn", master="binary32")
+    for block in (contextlib.nullcontext(), st.emulate(policy)):
+        torch.manual_seed(3)
+        model = torch.nn.Linear(4, 2, bias=False)
+        optimizer = Lookahead(torch.optim.SGD(model.parameters(), 0.1))
+        with block as emulation:
+            for _ in range(4):
+                optimizer.zero_grad()
+                model(torch.ones(3, 4)).sum().backward()  # gradients that weights have no part in
+                optimizer.step()
+        found.append(flat(model))
+    assert emulation.state_dict()["step"] == 4
+    assert_same_bits(*found)
 
 
 def test_compensated_runs_resume_bit_for_bit():

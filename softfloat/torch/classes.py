@@ -26,6 +26,7 @@ _NAMES = {
         minimum constant_pad_nd lift_fresh _unsafe_view scalar_tensor sign sgn roll clamp clamp_ clamp_min clamp_min_
         clamp_max tril triu repeat slice_backward select_backward _foreach_zero_ _foreach_neg _foreach_neg_
         _foreach_copy_ bernoulli_ bernoulli random_ randperm unsafe_split unsafe_chunk split_with_sizes_copy
+        randint randint_like
         masked_select set_ resize_ eye one_hot kthvalue median nanmedian mode cummax cummin msort diag_embed
         diagonal_copy take index_fill index_fill_ index_copy index_copy_ scatter_ masked_scatter masked_scatter_
         reflection_pad1d reflection_pad2d reflection_pad3d replication_pad1d replication_pad2d replication_pad3d
@@ -82,8 +83,8 @@ FIRST_ONLY = frozenset(
 COPIES = frozenset(("clone", "_to_copy"))
 # Give numbers that are none of their operands', although nothing is computed.
 _NEW = frozenset(
-    """ones ones_like new_ones eye one_hot bernoulli bernoulli_ random_ randperm arange sign sgn empty_like new_empty
-    resize_ set_""".split()
+    """ones ones_like new_ones eye one_hot bernoulli bernoulli_ random_ randperm randint randint_like arange sign sgn
+    empty_like new_empty resize_ set_""".split()
 )
 _MIRRORS = ("neg", "neg_", "abs", "abs_", "_foreach_neg", "_foreach_neg_")
 _KIND_OF = {name: kind for kind, names in _NAMES.items() for name in names.split()}

@@ -30,13 +30,11 @@ from softfloat.torch.errors import EmulationError
 from softfloat.torch.fused import fused_paths
 from softfloat.torch.passes import Passes
 from softfloat.torch.refusals import check_class
-from softfloat.torch.sites import current_node, graph_task
+from softfloat.torch.sites import CustomNode, current_node, graph_task
 from softfloat.torch.state import State
 from softfloat.torch.tensors import storage_of
 from softfloat.training.monitor import Monitor
 from softfloat.training.presets import as_policy
-
-_CustomNode = torch.autograd.function.BackwardCFunction
 
 
 class _Mode(TorchDispatchMode):
@@ -120,6 +118,11 @@ class emulate:
 
     def __exit__(self, kind, error, trace):
         self._close()
+        if kind is RuntimeError and "support saved tensor hooks" in str(error):
+            error.add_note(
+                "softfloat.torch.emulate watches saved tensors: inside it take gradients with backward() or "
+                "torch.autograd.grad instead of torch.func"
+            )
         if kind is None and self.strict and not self._state.report.products():
             raise EmulationError(
                 "no product was emulated in this block: the model ran in another thread or process, was compiled, or "
@@ -219,7 +222,7 @@ class emulate:
 
     def _after_step(self, optimizer, args, kwargs):
         if self._is_here():
-            self._state.next_step()
+            self._state.end_step(optimizer)
 
     def _hook(self, parameter):
         tensor = parameter.tensor
@@ -275,10 +278,8 @@ class emulate:
                 return func.decompose(*args, **kwargs)
         if kind == classes.QUERY or state.plain and state.monitor is None:
             return func(*args, **kwargs)
-        # Recomputation under activation checkpointing runs within backward, with gradients enabled.
         tracking = torch.is_grad_enabled()
-        backward = graph_task() != -1 and (not tracking or self._differentiated())
-        if backward:
+        if graph_task() != -1 and not self._is_recomputation(tracking):
             if kind == classes.VIEW:
                 return func(*args, **kwargs)
             return self._passes.backward(func, name, kind, args, kwargs)
@@ -287,10 +288,14 @@ class emulate:
             return updates.run(state, func, name, kind, args, kwargs)
         return self._passes.forward(func, name, kind, args, kwargs)
 
+    def _is_recomputation(self, tracking):
+        """Whether what runs within backward is a forward pass that runs again, as under activation checkpointing."""
+        return not self._differentiated() if tracking else self._state.sites.recomputes()
+
     def _differentiated(self):
         """Whether a backward pass builds a graph of its own, and does not recompute a forward pass."""
         hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
-        if hooks is None or hooks[0] != self._pack or isinstance(current_node(), _CustomNode):
+        if hooks is None or hooks[0] != self._pack or isinstance(current_node(), CustomNode):
             return False
         if self.strict and not self._plain:
             raise EmulationError(

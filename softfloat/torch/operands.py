@@ -89,6 +89,7 @@ class Operands:
         # One tensor in both places is rounded alike: backward could not tell which it meets.
         own = Site(site.module, site.op, site.name, site.step), f"operand{number}"
         own = site.operands.setdefault(_place_of(tensor), own)
+        self.sites.keep_operands(site)
         self.facts.operands[tensor] = own
         self.rounder.put(copy, "activations", *own)
         return copy, "activations"

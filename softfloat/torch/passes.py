@@ -22,14 +22,16 @@ class Passes:
 
     def __init__(self, state):
         self.state = state
-        self.strict, self.sites, self.facts = state.strict, state.sites, state.facts
+        self.strict = state.strict and not state.plain  # what is rounded nowhere hides nothing
+        self.sites, self.facts = state.sites, state.facts
         self.operands = Operands(state)
         self.products = Products(state, self.operands)
 
     def forward(self, func, name, kind, args, kwargs):
         """The results of an operation of class `kind`."""
         tracked = torch.is_grad_enabled() and any(t.requires_grad for t in tensors_in(args))
-        site = self.sites.forward(name, tracked)
+        rounded = kind in (classes.PRODUCT, classes.ROUNDED)
+        site = self.sites.forward(name, tracked, rounded)
         if kind == classes.VIEW:
             return func(*args, **kwargs)
         if self.strict:
@@ -136,6 +138,6 @@ class Passes:
         return found
 
     def _lose(self, node):
-        if self.strict and not self.state.plain:
+        if self.strict:
             refuse_lost(node)
         self.state.report.count("lost", node.name())

@@ -7,6 +7,7 @@ import torch
 import softfloat.torch.classes as classes
 from softfloat.torch.classes import tensors_in
 from softfloat.torch.errors import EmulationError
+from softfloat.torch.sites import CHECKPOINT
 
 
 def check_kind(func, kind, values):
@@ -22,7 +23,7 @@ def check_hooks():
     hooks = torch._C._autograd._top_saved_tensors_default_hooks(False)
     if hooks is not None and getattr(hooks[0], "__module__", "") not in (
         "softfloat.torch.emulation",
-        "torch.utils.checkpoint",
+        CHECKPOINT,
     ):
         raise EmulationError(
             "hooks on saved tensors (saved_tensors_hooks, save_on_cpu, allow_mutation_on_saved_tensors) give backward "

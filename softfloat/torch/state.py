@@ -18,7 +18,7 @@ class State:
 
     random, plain : whether any of the policy's roundings is stochastic; whether it rounds nothing.
     gradients : {storage: parameter} of gradients that were accumulated.   optimizers : those that were met.
-    optimizing : the number of the one whose step runs, or None.
+    optimizing : the number of the one whose step runs, or None.   running : all those, the innermost last.
     tells_apart : whether it matters which parameter a tensor of the optimizer is about.
     numbers : {id of a parameter: (optimizer, its number there)}.   compensation : {such a number: what rounding took
         from the parameter's last update}.
@@ -37,6 +37,7 @@ class State:
         self.gradients = {}
         self.optimizers = []
         self.optimizing = None
+        self.running = []
         self.numbers = {}
         self.compensation = {}
         self.tells_apart = bool(policy.overrides) or monitor is not None
@@ -44,12 +45,17 @@ class State:
     def begin(self):
         """A block begins: forget what was known of memory."""
         self.report.begin()
+        self.running, self.optimizing = [], None
         self.parameters.forget_copies()
         self.sites.begin()
         self.facts.clear()
 
-    def next_step(self):
-        """An optimizer's step has ended."""
+    def end_step(self, optimizer):
+        """An optimizer's step has ended; one that ran inside another's, as in Lookahead, ends no step of the run."""
+        self._leave_step(self.optimizers.index(optimizer))
+        if self.running:
+            self.optimizing = self.running[-1]
+            return
         self.optimizing = None
         self.rounder.narrow.close_step()
         self.sites.next_step()
@@ -63,6 +69,8 @@ class State:
         if optimizer not in self.optimizers:
             self.optimizers.append(optimizer)
         self.optimizing = self.optimizers.index(optimizer)
+        self._leave_step(self.optimizing)  # one that an error has ended
+        self.running.append(self.optimizing)
         tensors = [t for group in optimizer.param_groups for t in group["params"]]
         for number, tensor in enumerate(tensors):
             if id(tensor) not in self.parameters.known:
@@ -72,6 +80,10 @@ class State:
                 for held in optimizer.state.get(tensor, {}).values():
                     if isinstance(held, torch.Tensor):
                         self.facts.owners[held] = self.parameters.known[id(tensor)]
+
+    def _leave_step(self, number):
+        if number in self.running:
+            del self.running[self.running.index(number) :]
 
     # ---------------------------------------------------------------- results
     def role(self, site):

@@ -22,7 +22,7 @@ SCALING = ("mul_", "_foreach_mul_")
 
 def run(state, func, name, kind, args, kwargs):
     """One operation of an optimizer's step."""
-    if kind == classes.OPAQUE and state.strict:
+    if kind == classes.OPAQUE and state.strict and not state.plain:
         refuse_opaque(func)
     place = _site(state, name)
     targets = args[0] if args and isinstance(args[0], (list, tuple)) else args[:1]
@@ -165,7 +165,9 @@ def _update(state, parameter, target, change, place):
     if not target.dim():
         target.add_(change.whole(()))
         return
-    here = Site(parameter.module, "", f"{place.name}/{parameter.name}", place.step)
+    # Modules that are called from the loop have equal paths, and one operation may update the parameters of several.
+    number = state.numbers.get(id(parameter.tensor), (None, ""))[1]
+    here = Site(parameter.module, "", f"{place.name}/{number}.{parameter.name}", place.step)
     names = f"{parameter.what}.change", f"{parameter.what}.updated"
     if _is_compensated(state, parameter):
         _update_compensated(state, parameter, target, change.whole(target.shape), here, names)
