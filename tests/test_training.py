@@ -907,6 +907,8 @@ def test_a_real_ctrl_c_ends_the_command_well(tmp_path):
     script = f"""
 import os, signal, sys
 from softfloat.training import Trainer, train_command
+# What runs in the background may have been told to ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 plain = Trainer.step
 
 def step(self, *batch):
