@@ -209,8 +209,14 @@ def test_steps_of_the_general_tile_have_the_bits_of_the_cpu(fmt, rounding):
 
     rng = np.random.default_rng(1)
     scale = 2.0 ** (-4 if fmt == "binary16" else 0)  # some products are subnormal
+    # Sums of few digits that are rounded up, or down, grow by a unit a term, and overflow sooner or later.
+    n = (
+        24
+        if fmt.startswith("float8") and rounding in ("toward_positive", "toward_negative")
+        else 90
+    )
     a, b = (
-        sf.quantize((rng.standard_normal(s) * scale).astype(np.float32), fmt) for s in ((40, 90), (90, 33))
+        sf.quantize((rng.standard_normal(s) * scale).astype(np.float32), fmt) for s in ((40, n), (n, 33))
     )  # fmt: skip
     options = {"rounding": rounding} | (
         {"seed": 1, "random_bits": 13} if rounding == "stochastic" else {}
